@@ -100,7 +100,7 @@ audit: $(INSTALLED)  ## look up known vulnerabilities of what requirements.lock 
 	.venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes --requirement requirements.lock
 
 clean:  ## remove everything that can be made again, .venv included
-	rm -rf .venv .venv-models .peers build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-models .peers .clients build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Done again only when what is to be installed changed.

@@ -17,6 +17,7 @@ from esg.runtime.wire.enums import (
     config_to_wire,
     late_requests_from_wire,
 )
+from esg.runtime.wire.ports import port_to_wire
 from esg.units import to_usd
 
 
@@ -117,4 +118,8 @@ def application_to_wire(application: Application, name: str, version: int) -> mo
         version=version,
         alone_us=application.alone_us,
         fastest_us=application.fastest_us()[application.root],
+        inputs=[port_to_wire(port, port.name) for port in application.inputs],
+        outputs=[
+            port_to_wire(port, name, stage) for name, (stage, port) in application.outputs.items()
+        ],
     )

@@ -92,6 +92,11 @@ class RequestTable:
     def __len__(self) -> int:
         return len(self._requests)
 
+    @property
+    def linked(self) -> bool:
+        """Whether the controller can be reached, as far as is known."""
+        return self._send is not None
+
     def applications(self) -> set[str]:
         """What requests here are for. Whether a client's application is its own or everybody's is
         not known here, so both names are among them."""

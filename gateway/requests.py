@@ -14,9 +14,11 @@ import grpc
 
 from esg.errors import Fault
 from esg.gateway.access.identity import Caller, Identities
+from esg.gateway.inference.models import ModelDirectory
+from esg.gateway.inference.payloads import fitted
 from esg.gateway.limits.memory_budget import MemoryBudget
 from esg.gateway.limits.rate_limits import ClientQuotas, PayloadCharge
-from esg.gateway.limits.validation import check_id, checked
+from esg.gateway.limits.validation import check_id, check_payload, checked
 from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as controller
@@ -60,8 +62,10 @@ class Requests:
         store: RedisStore,
         identities: Identities,
         memory: MemoryBudget,
+        models: ModelDirectory,
     ) -> None:
         self._settings = settings
+        self._models = models
         self._table = table
         self._store = store
         self._identities = identities
@@ -88,16 +92,26 @@ class Requests:
         remaining_s: float | None,
         *,
         fetched_later: bool = False,
+        label: str = "",
     ) -> AsyncIterator[TrackedRequest]:
         """Check a request, store its payload, have the controller accept it, and wait for it. It
-        was admitted, and its payload charged for."""
+        was admitted, and its payload charged for. With a `label`, an id that is made up begins with
+        it."""
         if self._table.handing_back:
             raise going_away()
         # Again, as a stream or a payload in pieces may have begun long ago: the token may have been
         # removed or replaced since, or its quotas changed
         caller = self._identities.still(caller)
+        if asked.in_parts or self._models.packs(asked.application, caller.owner):
+            await self._fit(asked, charge, caller.owner)
         submission = await checked(
-            asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
+            asked,
+            charge,
+            remaining_s,
+            self._settings,
+            caller.owner,
+            fetched_later=fetched_later,
+            label=label,
         )
         submission.quota.CopyFrom(_over_all(caller, len(charge.content)))
         with ExitStack() as waiting:
@@ -110,6 +124,12 @@ class Requests:
             charge.settle(held=went_along)
             request.kept |= fetched_later
             yield request
+
+    async def _fit(self, asked: public.SubmitRequest, charge: PayloadCharge, owner: str) -> None:
+        """Make the payload what the application takes, of the inputs that are packed in it."""
+        check_payload(len(charge.content), self._settings)
+        model = await self._models.find(asked.application, owner)
+        charge.content = fitted(model, charge.content, in_parts=asked.in_parts)
 
     async def _accepted(
         self, request: TrackedRequest, charge: PayloadCharge, *, fetched_later: bool

@@ -8,7 +8,7 @@ import grpc
 
 from esg.gateway.access.identity import Caller, Identities
 from esg.gateway.applications import Applications
-from esg.gateway.limits.memory_budget import MemoryBudget
+from esg.gateway.inference.models import ModelDirectory
 from esg.gateway.limits.rate_limits import PayloadCharge
 from esg.gateway.limits.uploads import Upload, detached
 from esg.gateway.request import TrackedRequest
@@ -21,7 +21,6 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.chunks import pieces
 from esg.runtime.rpc.status import aborting
 from esg.runtime.settings import GatewaySettings
-from esg.storage.redis_store import RedisStore
 from esg.units import seconds
 
 # ruff: noqa: N802 - the names are gRPC's
@@ -32,16 +31,17 @@ class Pipelines(public_grpc.PipelinesServicer):
         self,
         settings: GatewaySettings,
         table: RequestTable,
-        store: RedisStore,
-        controller: grpc.aio.Channel,
+        requests: Requests,
+        applications: Applications,
+        models: ModelDirectory,
         identities: Identities,
-        memory: MemoryBudget,
     ) -> None:
         self._settings = settings
         self._table = table
         self._identities = identities
-        self._requests = Requests(settings, table, store, identities, memory)
-        self._applications = Applications(controller)
+        self._requests = requests
+        self._applications = applications
+        self._models = models
         self._streams: set[SubmitStream] = set()
         self._going = asyncio.Event()
 
@@ -64,13 +64,15 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.RegisterApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked, caller, update=False)
+            with self._models.changed():
+                return await self._applications.put(asked, caller, update=False)
 
     async def UpdateApplication(
         self, asked: public.UpdateApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked.application, caller, update=True)
+            with self._models.changed():
+                return await self._applications.put(asked.application, caller, update=True)
 
     async def ListApplications(
         self, asked: public.ListApplicationsRequest, context: Context
@@ -89,7 +91,8 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.DeleteApplicationRequest, context: Context
     ) -> public.DeleteApplicationReply:
         async with self._called(context) as caller:
-            await self._applications.delete(asked.name, caller)
+            with self._models.changed():
+                await self._applications.delete(asked.name, caller)
             return public.DeleteApplicationReply()
 
     async def ReloadFunction(

@@ -17,7 +17,7 @@ Only what concerns all jobs, such as an input that cannot be had, fails the task
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
 from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
 from esg.invoker.slices.infer_request import Row
 from esg.invoker.tensors.arrays import Tensors, alike
+from esg.invoker.tensors.job_parts import FunctionParts
 from esg.invoker.turns import Turn
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
@@ -57,7 +58,8 @@ class Executed(NamedTuple):
 class Execution:
     """The hands that carry tasks out. `lost` is told of slices that turn out to be gone, and
     `unloaded` of those that have not got a model, before the task ends because of it. Where slices
-    are emulated, functions without a handler have `emulated` CPU parts."""
+    are emulated, functions without a handler have `emulated` CPU parts. `parts` has the functions
+    whose inputs and outputs are more than blobs."""
 
     slices: Sequence[SliceClient]
     store: NodeStore
@@ -67,15 +69,24 @@ class Execution:
     lost: Callable[[int, str], None]
     unloaded: Callable[[int, str], Awaitable[None]]
     emulated: EmulatedCpuParts | None = None
+    parts: Mapping[str, FunctionParts] = field(default_factory=dict)
 
     async def run(self, order: TaskOrder, turn: Turn | None = None) -> Executed:
         """A task in phases waits for its `turn`; any other has its slices already."""
-        inputs = await self._inputs(order)
+        inputs: Sequence[Any] = await self._inputs(order)
+        parts = self.parts.get(order.function)
+        if parts is not None:
+            inputs = [
+                _read(parts, job, blobs) for job, blobs in zip(order.jobs, inputs, strict=True)
+            ]
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
-        prepared: Sequence[Any] = inputs
+        prepared = inputs
         if handler:
-            prepared = await self.cpu.prepare(handler, inputs, vcpus, function=order.function)
+            prepared = await _onward(
+                inputs,
+                lambda good: self.cpu.prepare(handler, good, vcpus, function=order.function),
+            )
         if turn is None:
             made = await _onward(prepared, lambda good: self._infer(order, good))
         else:
@@ -87,10 +98,18 @@ class Execution:
             ]
             outputs = await _onward(
                 pairs,
-                lambda good: self.cpu.finish(handler, good, vcpus, function=order.function),
+                lambda good: self.cpu.finish(
+                    handler,
+                    good,
+                    vcpus,
+                    function=order.function,
+                    named=parts is not None and parts.named,
+                ),
             )
         else:
             outputs = made
+        if parts is not None:
+            outputs = [_written(parts, output) for output in outputs]
         results = list(zip(order.jobs, outputs, strict=True))
         good = [(j, o) for j, o in results if not isinstance(o, JobError)]
         brought = {j.request: bytes(o) for j, o in good if comes_along(j, o)}
@@ -219,12 +238,13 @@ class Execution:
             "esg_vgpus": order.config.vgpus,
             "esg_key": key_of(order),
         }
-        handler = self.handlers.get(order.function)
+        handler, parts = self.handlers.get(order.function), self.parts.get(order.function)
         if order.phased and (handler or self.emulated is not None):
             parameters["esg_phased"] = 1  # its CPU parts are not for a slice to emulate
         limit_s = order.predicted_us / US_PER_S + self.settings.infer_timeout_s
         part = self.slices[index]
-        infer = part.infer if handler else part.infer_plain
+        arrays = handler or (parts is not None and parts.arrays)
+        infer = part.infer if arrays else part.infer_plain
         try:
             return await infer(order.function, jobs, parameters=parameters, timeout_s=limit_s)
         except SliceGone as fault:
@@ -250,6 +270,22 @@ async def _onward(
     good = [job for job in jobs if not isinstance(job, JobError)]
     results = iter(await work(good) if good else ())
     return [job if isinstance(job, JobError) else next(results) for job in jobs]
+
+
+def _read(parts: FunctionParts, job: JobOrder, blobs: Sequence[Bytes]) -> Any:
+    try:
+        return parts.read(job.inputs, blobs)
+    except (Fault, InvalidInput) as error:
+        return error
+
+
+def _written(parts: FunctionParts, made: Any) -> bytes | JobError:
+    if isinstance(made, JobError):
+        return made
+    try:
+        return parts.write(made)
+    except Fault as error:
+        return error
 
 
 def comes_along(job: JobOrder, output: Bytes) -> bool:

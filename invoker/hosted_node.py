@@ -34,6 +34,7 @@ from esg.invoker.node import Node
 from esg.invoker.slices.bringup import slice_set
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
+from esg.invoker.tensors.job_parts import parted_functions
 from esg.names import BETWEEN
 from esg.runtime.logs import NODE
 from esg.runtime.metrics_page import metrics_page
@@ -132,6 +133,7 @@ class NodeHost:
                     lacking=found.lacking,
                     refresh=found.refresh,
                     emulated=found.emulated,
+                    parts=parted_functions(self.catalog, emulated=found.emulated is not None),
                 )
                 context = copy_context()
                 context.run(NODE.set, "" if alone else name)

@@ -40,6 +40,7 @@ from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.reloads import FunctionReloads
 from esg.invoker.slices.client import SliceClient, SliceGone
+from esg.invoker.tensors.job_parts import FunctionParts
 from esg.invoker.turns import Turn
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
@@ -57,7 +58,7 @@ class Node:
     """`report` gets the pool's news for the controller, and what comes along. `handlers` names the
     CPU parts of the functions that have one, `lacking` says why some functions cannot be loaded
     here, and `refresh` looks again whether one can be. `emulated` has CPU parts for emulated
-    slices."""
+    slices, and `parts` the functions whose inputs and outputs are more than blobs."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Node:
         lacking: Mapping[str, str] | None = None,
         refresh: Callable[[str], str] = lambda _: "",
         emulated: EmulatedCpuParts | None = None,
+        parts: Mapping[str, FunctionParts] | None = None,
     ) -> None:
         self.pool = pool
         self.store = store
@@ -84,7 +86,15 @@ class Node:
         self._lacking = {} if lacking is None else lacking
         self._settings = settings
         self._execution = Execution(
-            slices, store, cpu, settings, handlers, self.slice_lost, self._model_lost, emulated
+            slices,
+            store,
+            cpu,
+            settings,
+            handlers,
+            self.slice_lost,
+            self._model_lost,
+            emulated,
+            parts or {},
         )
         self._reloads = FunctionReloads(
             slices, cpu, handlers, refresh, settings.load_timeout_s, self._tell

@@ -21,6 +21,7 @@ from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.loadgen import options
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+from esg.loadgen.inference import ask_inference
 from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.outlook import Outlook, outlook, resolved, warnings
 from esg.loadgen.report.circumstances import Circumstances
@@ -28,12 +29,14 @@ from esg.loadgen.report.dry_run import arrivals_document, print_summary, resolve
 from esg.loadgen.report.progress import live_view
 from esg.loadgen.report.summary import findings_document, outcome_table, print_findings
 from esg.loadgen.run import LoadFindings, LoadRun, carry_out
-from esg.loadgen.target import Target, ask
+from esg.loadgen.target import Protocol, Target, ask
 from esg.reporting.provenance import Provenance
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.workload.payloads import Pictures
 from esg.workload.plan import Workload
 
+OIP_PICTURE_BYTES = 1_000_000
+"""The size of generated pictures where no catalog says what a model takes."""
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
 
@@ -47,6 +50,8 @@ def loadgen(
     gateway: Gateway = DEFAULT_GATEWAY,
     payload: options.PayloadFolder = None,
     payload_scale: options.PayloadScale = None,
+    protocol: options.ServerProtocol = Protocol.ESG,
+    slo_ms: options.SloMs = None,
     workers: options.Workers = 1,
     wait: options.WaitS = 300.0,
     max_error_rate: options.MaxErrorRate = 0.01,
@@ -78,6 +83,7 @@ def loadgen(
       loadgen --rate light --duration 60 --csv requests.csv --html report.html
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
+      loadgen --protocol oip --gateway 127.0.0.1:8001 --slo-ms 500 --rate 20/s
     """
     plan = arrivals.workload(seed)
     if payload is not None and payload_scale is not None:
@@ -98,16 +104,23 @@ def loadgen(
         _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
         return
 
-    target = ask(gateway, known)
+    if protocol is Protocol.OIP:
+        if slo_ms is None or emulate:
+            raise Rejected("--protocol oip needs --slo-ms, and has nothing to --emulate")
+        target = ask_inference(gateway, slo_ms)
+    else:
+        target = ask(gateway, known)
     plan, found = _looked_at(plan, target, known)
     _check_arrivals(plan, target, save_arrivals)
     run = LoadRun(
         target=target,
         plan=plan,
-        pictures=_pictures(target, known, payload, payload_scale),
+        pictures=_pictures(target, known, payload, payload_scale, protocol),
         workers=workers,
         wait_s=wait,
         csv=csv,
+        protocol=protocol,
+        slo_ms=slo_ms,
     )
     findings = _send(run, known, found, emulate=emulate, html=html, as_json=as_json)
     if findings.interrupted:
@@ -158,10 +171,17 @@ def _check_arrivals(plan: Workload, target: Target, save_to: Path | None) -> Non
 
 
 def _pictures(
-    target: Target, catalog: Catalog, folder: Path | None, scale: float | None
+    target: Target,
+    catalog: Catalog,
+    folder: Path | None,
+    scale: float | None,
+    protocol: Protocol,
 ) -> Pictures:
     if folder is not None:
         return Pictures(folder=folder)
+    if protocol is Protocol.OIP:
+        size = round(OIP_PICTURE_BYTES * (DEFAULT_PAYLOAD_SCALE if scale is None else scale))
+        return Pictures(sizes=dict.fromkeys(target.names, size))
     sizes = target.payload_sizes(catalog, DEFAULT_PAYLOAD_SCALE if scale is None else scale)
     return Pictures(sizes=sizes)
 
@@ -179,7 +199,8 @@ def _send(
     write_report = _report_writer() if html else None
     with ExitStack() as stack:
         page = stack.enter_context(written(html)) if html else None
-        print_notes(warnings(run.plan, run.target, expected))
+        if run.protocol is Protocol.ESG:
+            print_notes(warnings(run.plan, run.target, expected))
         with live_view(run.plan, shown=not as_json) as look:
             found = _faults_told(lambda: carry_out(run, look))
         emulated, given_up = None, False

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from esg.console.arrivals import LONGEST_S
-from esg.console.options import at_least, from_zero
+from esg.console.options import above_zero, at_least, from_zero
+from esg.limits import LONGEST_SLO_MS
+from esg.loadgen.target import Protocol
 
 LARGEST_PAYLOAD_SCALE = 1_000
 
@@ -34,6 +36,21 @@ PayloadScale = Annotated[
         callback=from_zero(LARGEST_PAYLOAD_SCALE),
         show_default="0.01",
         help="Size of generated pictures, relative to the catalog's: with 1, the paper's.",
+    ),
+]
+ServerProtocol = Annotated[
+    Protocol,
+    typer.Option(
+        help="What the server speaks: esg, or oip, the Open Inference Protocol, as Triton does."
+    ),
+]
+SloMs = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MS",
+        callback=above_zero(LONGEST_SLO_MS),
+        show_default="the application's",
+        help="Deadline of requests; needed with --protocol oip.",
     ),
 ]
 Workers = Annotated[int, typer.Option(metavar="N", callback=at_least(1), help="Sender processes.")]

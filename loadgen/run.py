@@ -11,7 +11,7 @@ from types import FrameType
 
 from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.record import SentRecord, writing_rows
-from esg.loadgen.target import Target
+from esg.loadgen.target import Protocol, Target
 from esg.loadgen.timeline import Timeline
 from esg.loadgen.worker import Assignment, WorkerReport
 from esg.loadgen.worker_pool import WorkerPool
@@ -34,6 +34,8 @@ class LoadRun:
     workers: int = 1
     wait_s: float = 300.0
     csv: Path | None = None
+    protocol: Protocol = Protocol.ESG
+    slo_ms: float | None = None
 
     def assignments(self) -> list[Assignment]:
         # Names that no run before had: the mesh takes an old name for an old request
@@ -49,6 +51,8 @@ class LoadRun:
                 number=number,
                 workers=self.workers,
                 most_held=max(1, held // self.workers),
+                protocol=self.protocol,
+                slo_ms=self.slo_ms,
             )
             for number in range(self.workers)
         ]

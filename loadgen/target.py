@@ -3,6 +3,7 @@ applications, on which nodes."""
 
 import asyncio
 from dataclasses import dataclass
+from enum import StrEnum
 
 from esg.client import (
     ApplicationInfo,
@@ -16,6 +17,14 @@ from esg.client import (
 from esg.console.exit_codes import NothingThere
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
+
+
+class Protocol(StrEnum):
+    """What a server speaks that requests are sent to."""
+
+    ESG = "esg"
+    OIP = "oip"
+
 
 RETRY_TIMEOUT_S = 1.0
 """A mesh that has just been started may need a moment."""

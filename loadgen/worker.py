@@ -21,8 +21,10 @@ from multiprocessing.connection import Connection
 import uvloop
 
 from esg.client import AsyncClient
+from esg.loadgen.inference import InferSink
 from esg.loadgen.record import UNANSWERED, SentRecord, record_of
 from esg.loadgen.send import LoadSpec, RequestSink, Sender, SentRequest
+from esg.loadgen.target import Protocol
 from esg.workload.arrivals import Arrival
 from esg.workload.payloads import Pictures
 from esg.workload.plan import Workload
@@ -44,6 +46,8 @@ class Assignment:
     number: int
     workers: int
     most_held: int
+    protocol: Protocol = Protocol.ESG
+    slo_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,13 @@ async def _work(assignment: Assignment, line: Line) -> None:
         prefix=assignment.prefix,
         first=assignment.number + 1,
         step=assignment.workers,
+        slo_ms=assignment.slo_ms,
     )
+    if assignment.protocol is Protocol.OIP:
+        slos_ms = dict.fromkeys(assignment.applications, assignment.slo_ms or 0.0)
+        async with InferSink(assignment.gateway, slos_ms) as sink:
+            await _Worker(sink, load, line, assignment.most_held).run(mine)
+        return
     async with AsyncClient(assignment.gateway) as client:
         await client.list_applications()  # so that the first request finds a connection
         with suppress(_GivenUp):

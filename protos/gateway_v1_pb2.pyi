@@ -66,18 +66,20 @@ class DeleteApplicationReply(_message.Message):
     def __init__(self) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("application", "payload", "slo_us", "request_id", "all_stages")
+    __slots__ = ("application", "payload", "slo_us", "request_id", "all_stages", "in_parts")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
+    IN_PARTS_FIELD_NUMBER: _ClassVar[int]
     application: str
     payload: bytes
     slo_us: int
     request_id: str
     all_stages: bool
-    def __init__(self, application: _Optional[str] = ..., payload: _Optional[bytes] = ..., slo_us: _Optional[int] = ..., request_id: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
+    in_parts: bool
+    def __init__(self, application: _Optional[str] = ..., payload: _Optional[bytes] = ..., slo_us: _Optional[int] = ..., request_id: _Optional[str] = ..., all_stages: _Optional[bool] = ..., in_parts: _Optional[bool] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("result", "outputs", "fetch_outputs")

@@ -53,8 +53,24 @@ class Stage(_message.Message):
     after: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, name: _Optional[str] = ..., function: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class Port(_message.Message):
+    __slots__ = ("name", "media_type", "datatype", "shape", "stage", "output")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATATYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    media_type: str
+    datatype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    stage: str
+    output: str
+    def __init__(self, name: _Optional[str] = ..., media_type: _Optional[str] = ..., datatype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., stage: _Optional[str] = ..., output: _Optional[str] = ...) -> None: ...
+
 class Application(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "late_requests", "version", "alone_us", "fastest_us")
+    __slots__ = ("name", "stages", "slo_us", "late_requests", "version", "alone_us", "fastest_us", "inputs", "outputs")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +78,8 @@ class Application(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ALONE_US_FIELD_NUMBER: _ClassVar[int]
     FASTEST_US_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[Stage]
     slo_us: int
@@ -69,7 +87,9 @@ class Application(_message.Message):
     version: int
     alone_us: int
     fastest_us: int
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., late_requests: _Optional[_Union[LateRequests, str]] = ..., version: _Optional[int] = ..., alone_us: _Optional[int] = ..., fastest_us: _Optional[int] = ...) -> None: ...
+    inputs: _containers.RepeatedCompositeFieldContainer[Port]
+    outputs: _containers.RepeatedCompositeFieldContainer[Port]
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., late_requests: _Optional[_Union[LateRequests, str]] = ..., version: _Optional[int] = ..., alone_us: _Optional[int] = ..., fastest_us: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[Port, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[Port, _Mapping]]] = ...) -> None: ...
 
 class StageResult(_message.Message):
     __slots__ = ("stage", "task", "node", "config", "ready_us", "started_us", "finished_us", "cost_usd", "slices_from_us", "slices_until_us")

@@ -10,8 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 from rich.console import Console
 from rich.progress import track
+from tritonclient.grpc import service_pb2 as triton
+from tritonclient.grpc import service_pb2_grpc
 
 from benchmarks.closed_loop import Call, Pids, Round, by_kind, closed_loop
 from benchmarks.live import LiveMesh, started_mesh
@@ -22,6 +25,7 @@ from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
 from esg.runtime.slice_kinds import Emulated
+from esg.tensors import behind_lengths
 
 STAGES = 3
 CLIENTS = 32
@@ -73,7 +77,8 @@ async def all_rows(catalog: Path, slices: int, against: Path | None) -> AsyncIte
             await stack.enter_async_context(mesh_rows(name, mesh)) for name, mesh in meshes.items()
         ]
         await _compare(each)
-        yield [*direct, *(row for same in zip(*each, strict=True) for row in same)]
+        inference = await stack.enter_async_context(inference_rows(OURS, meshes[OURS]))
+        yield [*direct, *(row for same in zip(*each, strict=True) for row in same), *inference]
 
 
 @asynccontextmanager
@@ -126,6 +131,25 @@ async def mesh_rows(name: str, mesh: LiveMesh) -> AsyncIterator[list[Row]]:
             Row(name, "32 clients", streamed, pids, CLIENTS),
             Row(name, "32 clients, unary", alone(SMALL), pids, CLIENTS),
             Row(name, "1 MB alone", alone(LARGE), pids),
+        ]
+
+
+@asynccontextmanager
+async def inference_rows(name: str, mesh: LiveMesh) -> AsyncIterator[list[Row]]:
+    """The door of the Open Inference Protocol, with calls like the unary ones of our own."""
+    pids = by_kind(mesh.processes)
+    async with grpc.aio.insecure_channel(mesh.gateway) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = triton.ModelInferRequest(model_name="chain")
+        request.inputs.add(name="input", datatype="BYTES", shape=[1, 1])
+        request.raw_input_contents.append(b"".join(behind_lengths([SMALL])))
+
+        async def call() -> None:
+            await stub.ModelInfer(request)
+
+        yield [
+            Row(name, "alone, OIP", call, pids),
+            Row(name, "32 clients, OIP", call, pids, CLIENTS),
         ]
 
 

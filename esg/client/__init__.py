@@ -39,6 +39,7 @@ from esg.client.stream import RequestStream, SyncRequestStream
 from esg.client.sync import Client
 from esg.core.catalog.config import Config
 from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.ports import Port
 from esg.core.messages.outcome import Outcome
 from esg.runtime.rpc.status import (
     AlreadyExists,
@@ -70,6 +71,7 @@ __all__ = [
     "Progress",
     "Result",
     "PipelineStage",
+    "Port",
     "StageResult",
     "RequestState",
     # The mesh at one moment

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import grpc
 
@@ -24,6 +24,7 @@ from esg.client.calls import Calls
 from esg.client.credentials import GATEWAY, Credentials
 from esg.client.errors import ClientError, refused_as_misconfigured
 from esg.client.gateways import Gateways
+from esg.client.payloads import sent
 from esg.client.results import Progress, RequestState, Result, news_of, state_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
@@ -32,6 +33,9 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.status import ServerError, Unavailable
+
+if TYPE_CHECKING:
+    from esg.client.payloads import Payload
 
 
 class AsyncClient:
@@ -93,7 +97,7 @@ class AsyncClient:
     async def submit(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -107,7 +111,8 @@ class AsyncClient:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key: sent again under the same id, a request runs once. Up to
                 100 letters, digits and any of - _ . : and made up by default.
@@ -117,25 +122,28 @@ class AsyncClient:
 
         Raises:
             NotFound: There is no such application.
-            InvalidRequest: The payload is empty, or no config can meet the SLO.
+            InvalidRequest: The payload is empty or has other inputs than the application, or no
+                config can meet the SLO.
             TooLarge: The gateway never accepts a payload of that size.
             Exhausted: A limit is reached for now; see its `retry_after_s`.
             AlreadyExists: The request id was used for other content.
             Unavailable: The mesh could not be reached, or not do it, within the patience.
             DeadlineExceeded: `timeout_s` is over.
         """
+        content, in_parts = sent(payload)
         options = SubmitOptions(
             request_id=given_or_new(request_id),
             slo_ms=slo_ms,
             all_stages=all_stages,
             timeout_s=timeout_s,
+            in_parts=in_parts,
         )
-        return await self._calls.submit(application, payload, options)
+        return await self._calls.submit(application, content, options)
 
     async def submit_async(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -150,7 +158,8 @@ class AsyncClient:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key: sent again under the same id, a request runs once. Up to
                 100 letters, digits and any of - _ . : and made up by default.
@@ -159,13 +168,15 @@ class AsyncClient:
 
         Raises what `submit` raises.
         """
+        content, in_parts = sent(payload)
         options = SubmitOptions(
             request_id=given_or_new(request_id),
             slo_ms=slo_ms,
             all_stages=all_stages,
             timeout_s=timeout_s,
+            in_parts=in_parts,
         )
-        return await self._calls.submit_async(application, payload, options)
+        return await self._calls.submit_async(application, content, options)
 
     def stream(self) -> RequestStream:
         """Many requests over one stream: the cheap way to send thousands.

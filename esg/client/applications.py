@@ -6,10 +6,12 @@ from typing import Literal
 
 from esg.client.slo import CENTURY_MS, slo_us_of
 from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.ports import Port
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import InvalidRequest
 from esg.runtime.wire.enums import LATE_REQUESTS, late_requests_from_wire
+from esg.runtime.wire.ports import port_from_wire
 
 LateRequestsName = Literal["finish", "drop"]
 """What becomes of requests that will be late: finished all the same, or refused and dropped."""
@@ -45,6 +47,10 @@ class ApplicationInfo:
     """With every stage at its fastest config, in milliseconds: no SLO can be shorter."""
     late_requests: LateRequests = LateRequests.FINISH
     """What becomes of requests that will be late: finished all the same, or dropped."""
+    inputs: tuple[Port, ...] = ()
+    """What `submit` takes: tensors of a datatype and shape, or bytes of a media type."""
+    outputs: tuple[Port, ...] = ()
+    """What comes of it, of the last stages."""
 
 
 def application_of(told: model.Application) -> ApplicationInfo:
@@ -56,6 +62,8 @@ def application_of(told: model.Application) -> ApplicationInfo:
         version=told.version,
         alone_ms=told.alone_us / 1000,
         fastest_ms=told.fastest_us / 1000,
+        inputs=tuple(map(port_from_wire, told.inputs)),
+        outputs=tuple(map(port_from_wire, told.outputs)),
     )
 
 

@@ -1,16 +1,22 @@
 """What became of a request. Times are milliseconds from its arrival at the mesh."""
 
+import json
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
+from esg.client.payloads import named_contents
 from esg.core.catalog.config import Config
 from esg.core.messages.outcome import Outcome
 from esg.errors import Fault
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import CallError
+from esg.runtime.rpc.status import CallError, InvalidRequest
 from esg.runtime.wire.enums import config_from_wire, outcome_from_wire
+from esg.suggest import did_you_mean
 from esg.units import US_PER_S
+
+if TYPE_CHECKING:
+    from esg.client.payloads import Content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,28 @@ class Result:
     """The stages that were run, in order."""
     outputs: dict[str, bytes] = field(default_factory=dict, repr=False)
     """By the stage that made them; empty if the result was looked up without them."""
+
+    @property
+    def contents(self) -> "dict[str, Content]":
+        """The outputs by name, as bytes and numpy arrays. A stage with one output of bytes is its
+        name; any other output is `stage.output`, or `output` alone where no other is called so."""
+        return named_contents(self.outputs)
+
+    def json(self, output: str = "") -> Any:
+        """An output that is JSON, as Python has it; without a name the only one.
+
+        Args:
+            output: Its name in `contents`.
+        """
+        contents = self.contents
+        if not output and len(self.outputs) != 1:
+            raise InvalidRequest(
+                f"there are {len(self.outputs)} outputs; name one of {[*contents]}"
+            )
+        name = output or next(iter(contents))
+        if name not in contents:
+            raise InvalidRequest(did_you_mean("output", name, contents))
+        return json.loads(bytes(contents[name]))
 
     @property
     def ok(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 
@@ -22,6 +22,7 @@ from esg.client.calls import Calls, reply_result
 from esg.client.closing import client_closed
 from esg.client.errors import ClientError
 from esg.client.loop_thread import LoopThread
+from esg.client.payloads import sent
 from esg.client.results import Result
 from esg.client.retries import Patience
 from esg.client.submission import SubmitOptions, submit_request
@@ -29,6 +30,9 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.chunks import PIECE_BYTES, grouped
 from esg.runtime.rpc.status import InvalidRequest, Unavailable, refusal_error
+
+if TYPE_CHECKING:
+    from esg.client.payloads import Payload
 
 GOODBYE_S = 5.0
 """How long the gateway may take to end a stream, once everything is answered."""
@@ -95,7 +99,7 @@ class RequestStream:
     def submit(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -107,7 +111,8 @@ class RequestStream:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key, as for `Client.submit`; made up by default.
             all_stages: Give the outputs of all stages, not only those of the last ones.
@@ -120,16 +125,21 @@ class RequestStream:
         if request_id in self._asked:
             return self._asked[request_id].answer
         answer: asyncio.Future[Result] = self._loop.create_future()
-        options = SubmitOptions(request_id=request_id, slo_ms=slo_ms, all_stages=all_stages)
-        if len(payload) > PIECE_BYTES:
+        try:
+            content, in_parts = sent(payload)
+            options = SubmitOptions(
+                request_id=request_id, slo_ms=slo_ms, all_stages=all_stages, in_parts=in_parts
+            )
+            message = None
+            if len(content) <= PIECE_BYTES:
+                message = submit_request(application, content, options)
+        except InvalidRequest as error:
+            answer.set_exception(error)  # where the gateway's refusals come, too
+            return answer
+        if message is None:
             asked = self._asked[request_id] = _Asked(request_id, answer)
-            self._begin_call(asked, self._calls.submit(application, payload, options))
+            self._begin_call(asked, self._calls.submit(application, content, options))
         else:
-            try:
-                message = submit_request(application, payload, options)
-            except InvalidRequest as error:
-                answer.set_exception(error)  # where the gateway's refusals come, too
-                return answer
             self._asked[request_id] = _Asked(request_id, answer, message)
             self._outbox.put(message)
             self._wanted.set()
@@ -280,7 +290,7 @@ class SyncRequestStream:
     def submit(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -292,7 +302,8 @@ class SyncRequestStream:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key, as for `Client.submit`; made up by default.
             all_stages: Give the outputs of all stages, not only those of the last ones.

@@ -21,6 +21,7 @@ class SubmitOptions:
     slo_ms: float | None = None
     all_stages: bool = False
     timeout_s: float | None = None
+    in_parts: bool = False
 
 
 def given_or_new(request_id: str | None) -> str:
@@ -37,6 +38,7 @@ def submit_request(
         slo_us=slo_us_of(options.slo_ms),
         request_id=options.request_id,
         all_stages=options.all_stages,
+        in_parts=options.in_parts,
     )
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from esg.client.aio import AsyncClient
 from esg.client.applications import ApplicationInfo, LateRequestsName, PipelineStage
@@ -18,6 +18,9 @@ from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream, SyncRequestStream
 from esg.core.catalog.late_requests import LateRequests
+
+if TYPE_CHECKING:
+    from esg.client.payloads import Payload
 
 LAST_WORDS_S = 5.0
 """How long those who wait in other threads may take to hear that the client is closed."""
@@ -84,7 +87,7 @@ class Client:
     def submit(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -98,7 +101,8 @@ class Client:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key: sent again under the same id, a request runs once. Up to
                 100 letters, digits and any of - _ . : and made up by default.
@@ -108,7 +112,8 @@ class Client:
 
         Raises:
             NotFound: There is no such application.
-            InvalidRequest: The payload is empty, or no config can meet the SLO.
+            InvalidRequest: The payload is empty or has other inputs than the application, or no
+                config can meet the SLO.
             TooLarge: The gateway never accepts a payload of that size.
             Exhausted: A limit is reached for now; see its `retry_after_s`.
             AlreadyExists: The request id was used for other content.
@@ -129,7 +134,7 @@ class Client:
     def submit_async(
         self,
         application: str,
-        payload: bytes,
+        payload: "Payload",
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -144,7 +149,8 @@ class Client:
 
         Args:
             application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            payload: The bytes that the first stage reads, the content of a picture's file, say; or
+                a numpy array, or a mapping from the names of inputs to bytes, arrays and JSON.
             slo_ms: Deadline in milliseconds after its arrival; the application's by default.
             request_id: Idempotency key: sent again under the same id, a request runs once. Up to
                 100 letters, digits and any of - _ . : and made up by default.

@@ -26,8 +26,10 @@ from typing import Any, TextIO
 from esg.core.catalog.file import catalog_content
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.slice_kinds import USUAL, SliceKind, layout_text, mig_kind
+from esg.errors import Rejected
 from esg.files import written
 from esg.profiler.grid import SMALLEST
+from esg.profiler.imported import ImportedTime
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
 from esg.runtime.slice_kinds import CPU_KIND
 from esg.units import to_ms
@@ -60,6 +62,38 @@ def write_profile(
         _write(file, dict(provenance), "provenance")
         spread = round(measured.relative_std, 4)
         _write(file, {"table": f"{name}.csv", "relative_std": spread}, "measured")
+    return path
+
+
+def write_imported(
+    folder: Path,
+    name: str,
+    times: Sequence[ImportedTime],
+    *,
+    vcpus: int,
+    vgpus: int,
+    files: Sequence[str],
+) -> Path:
+    """A profile of what other tools have measured; returns where it is."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Rejected(f"{folder}: cannot be made: {error.strerror}; name another --out") from None
+    with written(folder / f"{name}.csv") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("batch", "vcpus", "vgpus", "time_ms", "slices_ms"))
+        for time in times:
+            table.writerow((time.batch, vcpus, vgpus, *[f"{time.time_ms:.3f}"] * 2))
+    path = folder / f"{name}.toml"
+    origin = {
+        "kind": "imported",
+        "files": ", ".join(files),
+        "times": ", ".join(dict.fromkeys(time.column for time in times)),
+    }
+    with written(path) as file:
+        _write(file, {"function": name})
+        _write(file, origin, "provenance")
+        _write(file, {"table": f"{name}.csv"}, "measured")
     return path
 
 

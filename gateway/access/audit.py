@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -51,7 +51,7 @@ SUMMARY_S = 60.0
 
 Tell = Callable[[str, grpc.StatusCode], None]
 
-_SUBJECTS = ("request_id", "application", "name", "function")
+_SUBJECTS = ("request_id", "application", "id", "model_name", "name", "function")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -116,19 +116,19 @@ class AuditLog:
 
 
 class AuditInterceptor(Wrapping):
-    """Around the calls of one service that were authenticated; for the others see
+    """Around the calls of some services that were authenticated; for the others see
     `auth_interceptor`."""
 
-    def __init__(self, audit: AuditLog, identities: Identities, service: str) -> None:
+    def __init__(self, audit: AuditLog, identities: Identities, services: Sequence[str]) -> None:
         super().__init__()
         self._audit = audit
         self._identities = identities
-        self._audited = f"/{service}/"
+        self._audited = tuple(f"/{service}/" for service in services)
 
     def wrapped(self, handler: Handler, method: str) -> Handler:
         if not method.startswith(self._audited):
             return handler
-        method = method.removeprefix(self._audited)
+        method = method.rpartition("/")[2]
         asked = "stream" if handler.request_streaming else "unary"
         if handler.response_streaming:
             kind, wrap = f"{asked}_stream", self._generator

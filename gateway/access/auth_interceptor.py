@@ -1,6 +1,6 @@
 """Authentication of calls by bearer token, before anything they send is read."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -12,13 +12,13 @@ from esg.runtime.rpc.wrapping import Handler
 
 
 class AuthInterceptor(grpc.aio.ServerInterceptor):
-    """For the calls of one service. Health and reflection are for everyone: those who watch over a
-    gateway have no token."""
+    """For the calls of some services. Health and reflection are for everyone: those who watch over
+    a gateway have no token."""
 
-    def __init__(self, identities: Identities, service: str, audit: AuditLog) -> None:
+    def __init__(self, identities: Identities, services: Sequence[str], audit: AuditLog) -> None:
         self._identities = identities
         self._audit = audit
-        self._guarded = f"/{service}/"
+        self._guarded = tuple(f"/{service}/" for service in services)
 
     async def intercept_service(
         self,
@@ -29,7 +29,7 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
             try:
                 self._identities.authenticate(details.invocation_metadata)
             except Unauthenticated as error:
-                return self._refusing(error, details.method.removeprefix(self._guarded))
+                return self._refusing(error, details.method.rpartition("/")[2])
         return await continuation(details)
 
     def _refusing(self, error: Unauthenticated, method: str) -> Handler:

@@ -22,7 +22,7 @@ from esg.runtime.rpc.status import Exhausted, aborting
 from esg.runtime.rpc.wrapping import Handler, Wrapping
 from esg.runtime.settings import GatewaySettings
 
-WITH_PAYLOAD = ("/Submit", "/SubmitAsync")
+WITH_PAYLOAD = ("/Submit", "/SubmitAsync", "/ModelInfer")
 WORDS_BYTES = 2**18
 """What all other calls may say in one message: an application of as many stages as there may be,
 with the longest names."""

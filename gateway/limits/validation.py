@@ -33,8 +33,10 @@ async def checked(
     owner: str = "",
     *,
     fetched_later: bool = False,
+    label: str = "",
 ) -> controller.Submission:
-    """What the controller is told of a request, if there is nothing wrong with it."""
+    """What the controller is told of a request, if there is nothing wrong with it. An id that is
+    made up begins with the label, if there is one."""
     check_payload(len(charge.content), limits)
     check_name("application", asked.application, owner)
     slo_us = asked.slo_us if asked.HasField("slo_us") else None
@@ -43,6 +45,8 @@ async def checked(
     if not asked.request_id:
         # Without an idempotency key it cannot be repeated, so its content is nobody's concern
         request, content_hash = uuid.uuid4().hex, b""
+        if label:
+            request = f"{label}.{request}"
     else:
         request = check_id(asked.request_id)
         spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()

@@ -27,9 +27,10 @@ from esg.invoker.emulated.repository import (
 from esg.invoker.emulated.shared_regions import SharedRegions
 from esg.invoker.emulated.task import VERSION, EmulatedTask, asked_for
 from esg.invoker.slices.client import SERVICE
-from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
+from esg.invoker.tensors.arrays import INPUT, OUTPUT
 from esg.invoker.tensors.raw_encoding import serialized
 from esg.runtime.rpc.status import status
+from esg.tensors import BYTES
 from esg.version import __version__
 
 _NS_PER_US = 1_000

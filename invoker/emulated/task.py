@@ -20,8 +20,9 @@ from esg.core.catalog.slice_kinds import USUAL
 from esg.core.emulated_output import emulated_output, output_size
 from esg.errors import Rejected
 from esg.invoker.emulated.shared_regions import SharedRegions
-from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
-from esg.invoker.tensors.raw_encoding import behind_lengths, elements_of, serialized
+from esg.invoker.tensors.arrays import INPUT, OUTPUT
+from esg.invoker.tensors.raw_encoding import serialized
+from esg.tensors import BYTES, behind_lengths, elements_of
 
 VERSION = "1"
 

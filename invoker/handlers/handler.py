@@ -9,7 +9,9 @@ or by file (`module:Class`, `file.py:Class`):
         def finish(self, outputs: Mapping[str, np.ndarray], inputs: Sequence[bytes]) -> bytes: ...
 
 `prepare` makes of one job's inputs an array per input of the model, without the batch dimension;
-`finish` makes the stage's output of the model's. A handler is made once per worker. A task that was
+`finish` makes the stage's output of the model's. Where a function declares tensors, or several
+inputs or outputs, both are by name instead: `inputs` is a mapping to arrays and bytes, and so is
+what `finish` gives. A handler is made once per worker. A task that was
 granted v vCPUs has v of its jobs worked on at a time, each on a core of its own where the machine
 has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
 limit.
@@ -56,6 +58,7 @@ CORES = "cores"
 """The parameter of handlers that use several cores for one job."""
 IMPORT_S = 60.0
 """What reading handlers anew may take at least."""
+_BYTES = bytes | bytearray | memoryview
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Of an object in a worker's memory, as in Python's default `repr`: it tells nobody anything."""
 
@@ -68,10 +71,14 @@ JobError = Fault | InvalidInput
 """What can go wrong with one job."""
 
 
-class Handler(Protocol):
-    def prepare(self, inputs: Sequence[bytes]) -> Tensors: ...
+Inputs = Sequence[Bytes] | Mapping[str, Any]
+"""Of a job: blobs, or arrays and bytes by name."""
 
-    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes: ...
+
+class Handler(Protocol):
+    def prepare(self, inputs: Any) -> Tensors: ...
+
+    def finish(self, outputs: Tensors, inputs: Any) -> bytes | Mapping[str, Any]: ...
 
 
 def check_handler(name: str, cpu: CpuUse = CpuUse.ACROSS_JOBS) -> None:
@@ -120,6 +127,8 @@ class _Work(NamedTuple):
     handler: str
     method: str
     function: str
+    named: bool = False
+    """Whether what is made has names, where it need not have any."""
 
 
 class CpuParts:
@@ -145,7 +154,7 @@ class CpuParts:
         self.metrics = HandlerMetrics(self._workers.ended)
 
     async def prepare(
-        self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int, *, function: str = ""
+        self, handler: str, jobs: Sequence[Inputs], vcpus: int, *, function: str = ""
     ) -> list[Tensors | JobError]:
         """The model's inputs for every job of a task, or what went wrong with it."""
         given = [(_copied(job),) for job in jobs]
@@ -155,15 +164,17 @@ class CpuParts:
     async def finish(
         self,
         handler: str,
-        jobs: Sequence[tuple[Tensors, Sequence[Bytes]]],
+        jobs: Sequence[tuple[Tensors, Inputs]],
         vcpus: int,
         *,
         function: str = "",
-    ) -> list[bytes | JobError]:
-        """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
+        named: bool = False,
+    ) -> list[Any]:
+        """The stage's outputs for every job: of the model's outputs, and the job's inputs. They are
+        bytes, or with `named` arrays and bytes by name; or what went wrong with the job."""
         given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
-        work = _Work(handler, "finish", function)
-        return cast(list[bytes | JobError], await self._all(work, given, vcpus))
+        work = _Work(handler, "finish", function, named)
+        return await self._all(work, given, vcpus)
 
     @asynccontextmanager
     async def renewed(self, handler: str) -> AsyncIterator[Callable[[], None]]:
@@ -221,10 +232,10 @@ class CpuParts:
     async def _one(
         self, work: _Work, job: tuple[Any, ...], cores: tuple[int, ...], told: int | None
     ) -> Any:
-        handler, method, function = work
+        handler, method, function, named = work
         try:
             result, took_s = await self._workers.call(
-                self._timeout_s, _call, handler, method, job, cores, told
+                self._timeout_s, _call, handler, method, job, cores, told, named
             )
             self.metrics.ended(function, method, took_s)
             return result
@@ -239,8 +250,13 @@ class CpuParts:
 
 
 def _call(
-    handler: str, method: str, job: tuple[Any, ...], cores: tuple[int, ...], told: int | None
-) -> tuple[Tensors | bytes, float]:
+    handler: str,
+    method: str,
+    job: tuple[Any, ...],
+    cores: tuple[int, ...],
+    told: int | None,
+    named: bool = False,
+) -> tuple[Any, float]:
     """In a worker: what the handler makes of a job, and the seconds that it took. What goes wrong
     is told in words: other errors may not survive the way back."""
     if cores:
@@ -253,7 +269,9 @@ def _call(
         began = perf_counter()
         result = work(*job) if told is None else work(*job, cores=told)
         took_s = perf_counter() - began
-        return _bytes(result) if method == "finish" else checked(result), took_s
+        if method == "finish":
+            return _named(result) if named else _bytes(result), took_s
+        return checked(result), took_s
     except Rejected as error:
         if ready:
             raise InvalidInput(str(error)) from None
@@ -278,14 +296,25 @@ def _check_all(handlers: Mapping[str, CpuUse]) -> None:
         check_handler(handler, cpu)
 
 
-def _copied(contents: Sequence[Bytes]) -> list[bytes]:
+def _copied(contents: Inputs) -> Any:
+    if isinstance(contents, Mapping):
+        return contents
     return [bytes(content) for content in contents]
 
 
 def _bytes(result: Any) -> bytes:
-    if not isinstance(result, bytes | bytearray | memoryview):
+    if not isinstance(result, _BYTES):
         raise TypeError(f"it gave {type(result).__name__} where bytes are wanted")
     return bytes(result)
+
+
+def _named(result: Any) -> dict[str, Any]:
+    """Arrays and bytes by name; an array may be of strings."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"it gave {type(result).__name__} where outputs by name are wanted")
+    arrays = {name: value for name, value in result.items() if not isinstance(value, _BYTES)}
+    found = {name: bytes(result[name]) for name in result if name not in arrays}
+    return found | (checked(arrays) if arrays else {})
 
 
 @cache

@@ -13,7 +13,6 @@ from tritonclient.grpc import service_pb2 as triton
 
 from esg.errors import Fault, Rejected
 from esg.invoker.tensors.arrays import (
-    BYTES,
     INPUT,
     OUTPUT,
     Stacked,
@@ -22,13 +21,8 @@ from esg.invoker.tensors.arrays import (
     per_job,
     plain_output,
 )
-from esg.invoker.tensors.raw_encoding import (
-    Piece,
-    behind_lengths,
-    elements_of,
-    field_key,
-    varint,
-)
+from esg.invoker.tensors.raw_encoding import field_key, varint
+from esg.tensors import BYTES, Piece, behind_lengths, elements_of
 
 Parameters = Mapping[str, int | str]
 Row = Sequence[Piece]

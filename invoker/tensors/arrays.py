@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
 from esg.errors import Fault, Rejected
-from esg.invoker.tensors.raw_encoding import Piece, behind_lengths, elements_of
+from esg.tensors import BYTES, Piece, behind_lengths, elements_of
 
-INPUT, OUTPUT, BYTES = "INPUT", "OUTPUT", "BYTES"
+INPUT, OUTPUT = "INPUT", "OUTPUT"
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -110,7 +110,7 @@ def alike(jobs: Sequence[Tensors | Sequence[Piece]]) -> list[list[int]]:
 def stacked(jobs: Sequence[Tensors]) -> list[Stacked]:
     """The inputs of a call for jobs that are alike."""
     return [
-        Stacked(name, kind, (len(jobs), *shape), [p for job in jobs for p in _pieces(job[name])])
+        Stacked(name, kind, (len(jobs), *shape), [p for job in jobs for p in encoded(job[name])])
         for name, kind, shape in signature(jobs[0])
     ]
 
@@ -165,7 +165,8 @@ def per_job(outputs: Tensors, jobs: int) -> list[Tensors]:
     return [{name: array[n, ...] for name, array in outputs.items()} for n in range(jobs)]
 
 
-def _pieces(array: Array) -> list[Piece]:
+def encoded(array: Array) -> list[Piece]:
+    """Its raw content, in pieces."""
     if array.dtype == np.object_:
         return behind_lengths(array.flat)
     return [array.reshape(-1).view(np.uint8).data]

@@ -55,6 +55,9 @@ _SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_BOOL: st.booleans(),
     FieldDescriptor.TYPE_INT32: whole_numbers(32),
     FieldDescriptor.TYPE_INT64: whole_numbers(64),
+    FieldDescriptor.TYPE_UINT32: whole_numbers(32).map(abs),
+    FieldDescriptor.TYPE_UINT64: whole_numbers(64).map(abs),
+    FieldDescriptor.TYPE_FLOAT: st.floats(width=32),
     FieldDescriptor.TYPE_DOUBLE: st.one_of(st.sampled_from(AWKWARD_NUMBERS), st.floats()),
 }
 
@@ -70,7 +73,10 @@ def _fields(descriptor: Descriptor, depth: int) -> st.SearchStrategy[dict[str, A
         one = _value(field, depth)
         if one is None:
             continue
-        if field.is_repeated:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            entries = st.lists(one, max_size=MOST)
+            one = entries.map(lambda pairs: {p["key"]: p["value"] for p in pairs if len(p) == 2})
+        elif field.is_repeated:
             one = st.lists(one, max_size=MOST)
         optional[field.name] = one
     return st.fixed_dictionaries({}, optional=optional)

@@ -12,7 +12,9 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
+from tritonclient.grpc import service_pb2 as inference
 
+from esg.gateway.inference.servicer import SERVICE as INFERENCE
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.settings import CommonSettings
@@ -25,8 +27,20 @@ from tests.support.running_gateway import surroundings
 from tests.support.waiting import LIMIT_S, until
 
 SERVICE = "esg.gateway.v1.Pipelines"
-METHODS = public.DESCRIPTOR.services_by_name["Pipelines"].methods_by_name
-WAITING = {"Fetch", "Submit", "SubmitChunked", "SubmitMany", "Watch", "WatchMesh"}
+SERVICES = {
+    SERVICE: public.DESCRIPTOR.services_by_name["Pipelines"],
+    INFERENCE: inference.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+}
+METHODS = {
+    f"{name}/{method.name}": method
+    for name, service in SERVICES.items()
+    for method in service.methods
+}
+WAITING = {
+    *(f"{SERVICE}/{name}" for name in ("Fetch", "Submit", "SubmitChunked", "SubmitMany")),
+    *(f"{SERVICE}/{name}" for name in ("Watch", "WatchMesh")),
+    *(f"{INFERENCE}/{name}" for name in ("ModelInfer", "ModelStreamInfer")),
+}
 ANSWER_TIMEOUT_S = 0.2
 """For calls that wait for the end of a request: no node is there to run any."""
 REFUSALS = {
@@ -36,6 +50,8 @@ REFUSALS = {
     grpc.StatusCode.OUT_OF_RANGE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
+NOT_OFFERED = {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.FAILED_PRECONDITION}
+"""Of the inference protocol, what a mesh has not."""
 
 
 class Background:
@@ -94,7 +110,7 @@ def answered(link: grpc.Channel, method: str, messages: list[bytes]) -> grpc.Sta
     """Make a call with these encoded messages, and read its answers. Nonsense never waits."""
     waits = method in WAITING and all(decodes(method, message) for message in messages)
     patience_s = ANSWER_TIMEOUT_S if waits else LIMIT_S
-    call = link.stream_stream(f"/{SERVICE}/{method}")(iter(messages), timeout=patience_s)
+    call = link.stream_stream(f"/{method}")(iter(messages), timeout=patience_s)
     try:
         for number, _ in enumerate(call):
             if number > 1:
@@ -109,11 +125,13 @@ def answered(link: grpc.Channel, method: str, messages: list[bytes]) -> grpc.Sta
 
 
 def waited(method: str) -> set[grpc.StatusCode]:
-    return {grpc.StatusCode.DEADLINE_EXCEEDED} if method in WAITING else set()
+    found = {grpc.StatusCode.DEADLINE_EXCEEDED} if method in WAITING else set()
+    return found | NOT_OFFERED if method.startswith(INFERENCE) else found
 
 
 def kind_of(method: str) -> Any:
-    return getattr(public, METHODS[method].input_type.name)
+    home = inference if method.startswith(INFERENCE) else public
+    return getattr(home, METHODS[method].input_type.name)
 
 
 def decodes(method: str, encoded: bytes) -> bool:
@@ -147,7 +165,7 @@ def test_bytes_of_any_kind(link: grpc.Channel, method: str, data: st.DataObject)
         code = answered(link, method, [encoded])
     if decodes(method, encoded):
         assert code in {grpc.StatusCode.OK, *REFUSALS, *waited(method)}
-    elif method == "SubmitMany":  # its parts are counted before it is decoded
+    elif method == f"{SERVICE}/SubmitMany":  # its parts are counted before it is decoded
         assert code in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED}
     else:
         assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -156,7 +174,7 @@ def test_bytes_of_any_kind(link: grpc.Channel, method: str, data: st.DataObject)
 def test_afterwards_the_gateway_is_well(link: grpc.Channel, address: str) -> None:
     assert asyncio.run(is_serving(address))
     submit = public.SubmitRequest(application="scan", payload=b"a picture", request_id="after-all")
-    code = answered(link, "SubmitAsync", [submit.SerializeToString()])
+    code = answered(link, f"{SERVICE}/SubmitAsync", [submit.SerializeToString()])
     assert code is grpc.StatusCode.OK
     cancel = public.CancelRequest(request_id="after-all")
-    assert answered(link, "Cancel", [cancel.SerializeToString()]) is grpc.StatusCode.OK
+    assert answered(link, f"{SERVICE}/Cancel", [cancel.SerializeToString()]) is grpc.StatusCode.OK

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esg.invoker.tensors.raw_encoding import elements_of
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.convert import brought_from_wire, news_from_wire, order_from_wire
+from esg.tensors import elements_of
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
 from tests.fuzz.messages import any_message
 

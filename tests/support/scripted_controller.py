@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 
+from esg.core.catalog.ports import OPAQUE
 from esg.core.sessions.brought import NOTHING
 from esg.errors import Rejected
 from esg.names import payload_stage
@@ -26,6 +27,7 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, refusal
+from esg.runtime.security.ownership import owned
 from esg.storage.redis_store import RedisStore
 from esg.units import seconds
 from tests.support.waiting import LIMIT_S
@@ -61,6 +63,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
         self.playing = playing
         self.said: list[wire.GatewayNote] = []
         """What gateways have said, and no `hears` has asked for yet."""
+        self.played: list[wire.GatewayNote] = []
+        """What they have said while it played."""
         self.sessions: list[str] = []
         """Of each stream, which gateway's it was."""
         self.applications = {KNOWN: application(KNOWN)}
@@ -256,6 +260,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         elif note.HasField("follow"):
             self._requests[note.follow].unanswered.append((link, note))
         if self.playing:
+            self.played.append(note)
             self._play(note)
         else:
             self.said.append(note)
@@ -339,7 +344,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
     def _play_submission(self, submission: wire.Submission) -> None:
         request = submission.request_id
         known = self._accepted.get(request)
-        if submission.application not in self.applications:
+        own = owned(submission.owner, submission.application)
+        if not {own, submission.application} & self.applications.keys():
             self.refuse(request, NotFound(f"unknown application {submission.application!r}"))
         elif known is not None and known.content_hash != submission.content_hash:
             self.refuse(request, AlreadyExists(f"request id {request} was used before"))
@@ -377,6 +383,8 @@ def application(name: str) -> model.Application:
         version=1,
         alone_us=900_000,
         fastest_us=200_000,
+        inputs=[model.Port(name="input", media_type=OPAQUE)],
+        outputs=[model.Port(name="output", media_type=OPAQUE, stage="second", output="output")],
     )
 
 

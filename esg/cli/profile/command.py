@@ -7,6 +7,7 @@ import typer
 
 from esg.cli.profile.compare import compare
 from esg.cli.profile.drift import drift
+from esg.cli.profile.importing import import_tables
 from esg.cli.profile.measure import Wanted, measure
 from esg.cli.profile.show import show
 from esg.console.catalog import CatalogFile
@@ -16,6 +17,7 @@ from esg.errors import Rejected
 app = typer.Typer(rich_markup_mode=None)
 app.command()(show)
 app.command(short_help="Show where the profiles of two catalogs differ.")(compare)
+app.command("import", short_help="Make a profile of tables of Triton's own tools.")(import_tables)
 app.command(short_help="Compare measured task times with the profiles.")(drift)
 
 MOST = 10_000
@@ -94,6 +96,7 @@ def profile(
       esg plan --catalog measured/catalog.toml
       esg profile show segmentation
       esg profile compare measured/catalog.toml other/catalog.toml
+      esg profile import 1=b1.csv 4=b4.csv --function segmentation
       esg profile drift
     """
     if context.invoked_subcommand is not None:

@@ -1,5 +1,6 @@
 """The catalog's side of `esg apps`: what there is to plan for."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from esg.console.catalog import read_catalog, warn_of_deadlines
 from esg.console.conditions import cluster_text
 from esg.console.formatting import ms_text
 from esg.console.handled import handled_notes
+from esg.console.ports import port_document, ports_text
 from esg.console.shapes import shape_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
 from esg.core.catalog.model import Application, Catalog, Function, on_its_cluster
@@ -113,6 +115,8 @@ def _application(application: Application) -> dict[str, Any]:
         "slo_ms": to_ms(application.slo_us),
         "alone_ms": to_ms(application.alone_us),
         "fastest_ms": to_ms(application.fastest_us()[application.root]),
+        "inputs": [port_document(port) for port in application.inputs],
+        "outputs": [port_document(port, name) for name, (_, port) in application.outputs.items()],
     }
 
 
@@ -127,6 +131,8 @@ def _function(function: Function) -> dict[str, Any]:
         "min_config_ms": to_ms(function.profile.time_us_of(function.profile.minimum)),
         "modelled_cpu": function.profile.cpu,
         "handler_cpu": function.cpu if function.handler else None,
+        "inputs": [port_document(port) for port in function.inputs],
+        "outputs": [port_document(port) for port in function.outputs],
     }
 
 
@@ -136,7 +142,9 @@ def _print_applications(screen: Console, known: Catalog) -> None:
         screen,
         "application",
         {
-            one.name: Text.assemble((one.name, "bold"), f"\n{_stages_text(one)}")
+            one.name: Text.assemble(
+                (one.name, "bold"), f"\n{_stages_text(one)}", f"\n{_ports_text(one)}"
+            )
             for one in applications
         },
         [
@@ -156,6 +164,11 @@ def _stages_text(application: Application) -> str:
     ]
     shape = shape_text(application)
     return f"{shape}\n{', '.join(runs)}" if runs else shape
+
+
+def _ports_text(application: Application) -> str:
+    outputs = application.outputs.items()
+    return ports_text(application.inputs, [replace(port, name=name) for name, (_, port) in outputs])
 
 
 def _print_functions(screen: Console, known: Catalog, whole: Catalog) -> None:

@@ -12,6 +12,7 @@ from esg.client import ApplicationInfo, AsyncClient, PipelineStage
 from esg.console.catalog import CatalogFile
 from esg.console.formatting import joined, ms_text
 from esg.console.options import AsJson, Gateway
+from esg.console.ports import port_document, ports_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
 from esg.core.catalog.application_table import ApplicationTable
 from esg.errors import Rejected
@@ -176,7 +177,11 @@ def _show_mesh(gateway: str, found: list[ApplicationInfo], *, as_json: bool) -> 
         screen,
         "application",
         {
-            told.name: Text.assemble((told.name, "bold"), f"\n{stages_text(told.stages)}")
+            told.name: Text.assemble(
+                (told.name, "bold"),
+                f"\n{stages_text(told.stages)}",
+                f"\n{ports_text(told.inputs, told.outputs)}",
+            )
             for told in found
         },
         [
@@ -233,6 +238,8 @@ def _document(gateway: str, found: list[ApplicationInfo]) -> dict[str, Any]:
                 "alone_ms": told.alone_ms,
                 "fastest_ms": told.fastest_ms,
                 "late_requests": told.late_requests.value,
+                "inputs": [port_document(port) for port in told.inputs],
+                "outputs": [port_document(port) for port in told.outputs],
             }
             for told in found
         ],

@@ -45,6 +45,7 @@ from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.phases import Phases
+from esg.core.catalog.ports import PLAIN_INPUT, PLAIN_OUTPUT, declared_ports
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.shipped import DEFAULT, SHIPPED
 from esg.core.catalog.slice_kinds import ALL_ALIKE, USUAL, SliceKind, prices_by_kind
@@ -228,6 +229,8 @@ def _function(
         handler=_handler(*where("handler")),
         cpu=cpu_use(where("cpu")[0], CpuUse.ACROSS_JOBS),
         folder="" if folder is None else str(folder),
+        inputs=declared_ports(where("inputs")[0], "inputs", PLAIN_INPUT),
+        outputs=declared_ports(where("outputs")[0], "outputs", PLAIN_OUTPUT),
     )
     fields.finish()
     manifest.finish()

@@ -15,6 +15,14 @@ from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.ports import (
+    PLAIN_INPUT,
+    PLAIN_OUTPUT,
+    Port,
+    Ports,
+    check_edges,
+    outputs_by_name,
+)
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import USUAL, NodeClass, SliceKind
 from esg.errors import Rejected
@@ -32,7 +40,8 @@ class Function:
     it before and has its files in memory; `memory_mb` is what it takes on the slice. `handler`
     names the code of the CPU part, as "module:Class" or "path/of/file.py:Class"; without one the
     input goes to the model as it is. `cpu` is how that code uses several vCPUs, and `folder` has
-    the models for real slices. All three matter to live invokers only, and to no decision.
+    the models for real slices. All three matter to live invokers only, and to no decision; inputs
+    and outputs to those who call, and to what can be an application.
     """
 
     name: str
@@ -45,6 +54,8 @@ class Function:
     cpu: CpuUse = CpuUse.ACROSS_JOBS
     folder: str = ""
     reload_us: int | None = None  # None: as long as a cold start
+    inputs: Ports = PLAIN_INPUT
+    outputs: Ports = PLAIN_OUTPUT
 
     def load_us(self, *, again: bool) -> int:
         """How long the model takes to load, on a node that has had it before or has not."""
@@ -108,6 +119,10 @@ class Application:
                 )
             given[stage.name] = stage
         ordered = _ordered(given)
+        for stage in ordered.values():
+            if stage.after:
+                given_by = {name: ordered[name].function.outputs for name in stage.after}
+                check_edges(stage.name, stage.function.inputs, given_by)
         if slo_us is None:
             slo_us = _multiple_of(_alone_us(ordered), slo_scale)
         if slo_us <= 0:
@@ -144,6 +159,17 @@ class Application:
     @property
     def root(self) -> str:
         return next(iter(self.stages))
+
+    @property
+    def inputs(self) -> Ports:
+        """What a request brings: the inputs of its first stage."""
+        return self.stages[self.root].function.inputs
+
+    @property
+    def outputs(self) -> dict[str, tuple[str, Port]]:
+        """What a request gets, by name: outputs of its last stages, and whose they are."""
+        last = [stage for stage in self.stages.values() if not self.successors[stage.name]]
+        return outputs_by_name({stage.name: stage.function.outputs for stage in last})
 
     @property
     def alone_us(self) -> int:

@@ -99,6 +99,16 @@ class TomlFields:
             raise self.error(key, f"must be a list of different numbers from 1 to {MAX_CHOICE}")
         return values
 
+    def whole_numbers_of(self, key: str, *, minimum: int, maximum: int) -> list[int]:
+        """A list of any whole numbers within these limits; it may be empty."""
+        values = self._get(key, _REQUIRED)
+        if not isinstance(values, list) or any(
+            isinstance(v, bool) or not isinstance(v, int) or not minimum <= v <= maximum
+            for v in values
+        ):
+            raise self.error(key, f"must be a list of whole numbers from {minimum} to {maximum}")
+        return values
+
     def names(self, key: str, *, default: Sequence[str] = _REQUIRED) -> list[str]:
         values = self._get(key, default)
         if not isinstance(values, list | tuple) or any(

@@ -27,7 +27,8 @@ from typing import Any
 
 import msgspec
 
-from esg.core.catalog.model import Catalog
+from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.ports import is_plain
 from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
 from esg.core.messages.commands import Command
@@ -135,9 +136,26 @@ def functions_digest(catalog: Catalog) -> str:
 
 def _function_rows(catalog: Catalog) -> list[Any]:
     return [
-        [f.name, f.cold_start_us, f.reload_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
+        [
+            f.name,
+            f.cold_start_us,
+            f.reload_us,
+            f.input_bytes,
+            f.memory_mb,
+            _profile_rows(f.profile),
+            *_ports_rows(f),
+        ]
         for f in catalog.functions.values()
     ]
+
+
+def _ports_rows(function: Function) -> list[Any]:
+    """The inputs and outputs that are more than a blob each: what is in them is declared. Of blobs
+    a media type says what may be registered, and a journal shows by itself what was."""
+    ports = (function.inputs, function.outputs)
+    if all(map(is_plain, ports)):
+        return []
+    return [[[p.name, p.media_type, p.datatype, *p.shape] for p in some] for some in ports]
 
 
 def _profile_rows(profile: Profile) -> list[Any]:

@@ -26,6 +26,8 @@ def test_the_document_has_all_there_is(esg: Run) -> None:
         "slo_ms": 526.0,
         "alone_ms": 526.0,
         "fastest_ms": fastest_us["super-resolution"] / 1000,
+        "inputs": [{"name": "picture", "media_type": "image/*"}],
+        "outputs": [{"name": "labels", "media_type": "application/json"}],
     }
     assert document["functions"][0] == {
         "name": "super-resolution",
@@ -37,6 +39,8 @@ def test_the_document_has_all_there_is(esg: Run) -> None:
         "min_config_ms": 86.0,
         "modelled_cpu": "within_job",
         "handler_cpu": "across_jobs",
+        "inputs": [{"name": "picture", "media_type": "image/*"}],
+        "outputs": [{"name": "picture", "media_type": "image/*"}],
     }
     assert document["cluster"] == {"nodes": 16, "vcpus": 16, "vgpus": 7, "slice_memory_mb": 10000}
 

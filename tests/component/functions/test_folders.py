@@ -28,7 +28,8 @@ def test_every_function_of_the_catalog_is_there() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_manifest_says_what_the_function_is(name: str) -> None:
     manifest = tomllib.loads((ROOT / name / "function.toml").read_text("utf-8"))
-    assert manifest.keys() == {"description", "network", "handler"}
+    assert manifest.keys() == {"description", "network", "handler", "inputs", "outputs"}
+    assert manifest["inputs"] == {"picture": {"media_type": "image/*"}}
     assert manifest["handler"] == "handler.py:Handler"
 
 

@@ -166,9 +166,9 @@ async def test_what_comes_after_the_slices_has_one_vcpu(
 def _note_vcpus(monkeypatch: pytest.MonkeyPatch, method: str, given: list[int]) -> None:
     really = getattr(CpuParts, method)
 
-    async def noted(cpu: CpuParts, handler: str, jobs: Any, vcpus: int, *, function: str) -> Any:
+    async def noted(cpu: CpuParts, handler: str, jobs: Any, vcpus: int, **more: Any) -> Any:
         given.append(vcpus)
-        return await really(cpu, handler, jobs, vcpus, function=function)
+        return await really(cpu, handler, jobs, vcpus, **more)
 
     monkeypatch.setattr(CpuParts, method, noted)
 

@@ -13,8 +13,9 @@ from esg.errors import Fault
 from esg.invoker.slices import client as slices
 from esg.invoker.slices.client import SERVICE, SliceClient
 from esg.invoker.tensors.arrays import plain_input
-from esg.invoker.tensors.raw_encoding import behind_lengths, serialized
+from esg.invoker.tensors.raw_encoding import serialized
 from esg.runtime.rpc.server import Server
+from esg.tensors import behind_lengths
 from tests.support.waiting import LIMIT_S
 
 Pretend = Callable[..., Awaitable[SliceClient]]

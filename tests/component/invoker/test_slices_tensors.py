@@ -27,7 +27,8 @@ from esg.invoker.tensors.arrays import (
     plain_output,
     stacked,
 )
-from esg.invoker.tensors.raw_encoding import behind_lengths, elements_of, serialized
+from esg.invoker.tensors.raw_encoding import serialized
+from esg.tensors import behind_lengths, elements_of
 
 # Around the sizes where the length of a field takes another byte
 SIZES = st.sampled_from([0, 1, 4, 119, 120, 127, 128, 16_379, 16_380, 16_384, 2_097_148, 2_097_152])

@@ -1,0 +1,1 @@
+"""Applications as models of the Open Inference Protocol, by whichever transport."""
