@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.events import TaskFailed, TaskFinished
 from esg.core.messages.node import (
     LoadModel,
@@ -21,7 +22,7 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from tests.property.test_pool import answer
-from tests.support.node import MEMORY_MB, check, drop, new_pool, start, warm
+from tests.support.node import LARGE, MEMORY_MB, check, drop, new_pool, start, warm
 
 STORIES = 60
 """In a group of seeds."""
@@ -36,7 +37,10 @@ class Crowd:
     def __init__(self, seed: int) -> None:
         self._chance = chance = Random(f"{seed}: a crowded pool")
         self._slices = chance.randint(1, 3)
-        self.pool = new_pool(self._slices, keep_alive_us=10**9)
+        self._kinds = [USUAL] * self._slices
+        if Random(f"{seed}: kinds").random() < 0.5:
+            self._kinds = Random(f"{seed}: slices").choices((USUAL, LARGE), k=self._slices)
+        self.pool = new_pool(keep_alive_us=10**9, kinds=self._kinds)
         self._faults = chance.random() < 0.5
         self._functions = sorted(MEMORY_MB) if self._faults else ["blur", "crop", "deep", "wide"]
         self._now_us = 0
@@ -75,9 +79,13 @@ class Crowd:
         name = f"t{self._started}"
         self.open.add(name)
         where = chance.sample(range(self._slices), chance.randint(1, min(self._slices, 2)))
+        kind = self._kinds[where[0]]
+        where = [index for index in where if self._kinds[index] == kind]
         phased = not self._faults or chance.random() < 0.7
         vcpus, spare_us = chance.randint(1, 3), chance.randint(0, 60)
-        order = start(name, function, *where, vcpus=vcpus, phased=phased, spare_us=spare_us)
+        order = start(
+            name, function, *where, vcpus=vcpus, phased=phased, spare_us=spare_us, kind=kind
+        )
         self._happens(order)
 
     def _goes_wrong(self, index: int, function: str) -> None:

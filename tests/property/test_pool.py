@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.events import TaskFailed, TaskFinished, Woke
 from esg.core.messages.node import (
     AbortTask,
@@ -25,6 +26,7 @@ from esg.core.messages.node import (
 )
 from esg.core.messages.task_order import TaskOrder
 from tests.support.node import (
+    LARGE,
     MEMORY_MB,
     check,
     drop,
@@ -37,13 +39,18 @@ from tests.support.node import (
     warm,
 )
 
-SLICES = 3
+KINDS = (USUAL, USUAL, LARGE)
+"""Of the slices."""
+
+SLICES = len(KINDS)
 ANSWERS = 2000
 """That have to do until everything has ended."""
 
 functions = st.sampled_from(sorted(MEMORY_MB))
 slices = st.integers(0, SLICES - 1)
 places = st.lists(slices, min_size=1, max_size=SLICES, unique=True)
+alike = st.sampled_from([[0], [1], [0, 1], [1, 0], [2]])
+"""Slices of one kind: an order for others is refused."""
 
 
 class AnyPool(RuleBasedStateMachine):
@@ -51,7 +58,7 @@ class AnyPool(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = new_pool(SLICES, keep_alive_us=20)
+        self.pool = new_pool(keep_alive_us=20, kinds=KINDS)
         self.now_us = 0
         self.started = 0
         self.open: set[str] = set()
@@ -60,7 +67,7 @@ class AnyPool(RuleBasedStateMachine):
 
     @rule(
         function=functions,
-        where=places,
+        where=st.one_of(alike, alike, places),
         vcpus=st.integers(1, 5),
         skipped=st.integers(1, 2),
         phased=st.booleans(),
@@ -78,22 +85,37 @@ class AnyPool(RuleBasedStateMachine):
         self.started += skipped  # the tasks between went to other nodes
         name = f"t{self.started}"
         self.open.add(name)
-        self.tell(start(name, function, *where, vcpus=vcpus, phased=phased, spare_us=spare_us))
+        kind = KINDS[where[0]]
+        order = start(
+            name, function, *where, vcpus=vcpus, phased=phased, spare_us=spare_us, kind=kind
+        )
+        self.tell(order)
+        if any(KINDS[index] != kind for index in where):
+            assert name not in self.open
 
     @rule(
         chain=st.lists(functions, min_size=2, max_size=3),
-        where=places,
+        where=alike,
         within_us=st.integers(0, 60),
         less=st.booleans(),
         phased=st.booleans(),
+        strange=st.booleans(),
     )
     def start_a_task_with_standing_orders(
-        self, chain: list[str], where: list[int], within_us: int, less: bool, phased: bool
+        self,
+        chain: list[str],
+        where: list[int],
+        within_us: int,
+        less: bool,
+        phased: bool,
+        strange: bool,
     ) -> None:
-        """Sound ones take no more than the task before; of the others nothing is to come."""
+        """Sound ones take no more than the task before; of the others, as of `strange` ones for
+        slices of another kind, nothing is to come."""
         order: TaskOrder | None = None
         for number, function in reversed([*enumerate(chain, self.started + 1)]):
-            narrow = less and number > self.started + 1
+            follows = number > self.started + 1
+            narrow, kind = less and follows, KINDS[where[0]]
             order = start(
                 f"t{number}",
                 function,
@@ -102,6 +124,7 @@ class AnyPool(RuleBasedStateMachine):
                 then=order,
                 within_us=within_us,
                 phased=phased,
+                kind=f"not {kind}" if strange and follows else kind,
             )
         assert order is not None
         self.open.add(order.task)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from esg.core.catalog.model import Application
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.commands import (
     Command,
     DropInstance,
@@ -76,14 +77,15 @@ def fastest_us(application: Application) -> int:
 class Node:
     """The truth about one node, while it is there."""
 
+    kinds: tuple[str, ...] = (USUAL,) * VGPUS
     running: dict[str, TaskOrder] = field(default_factory=dict)
     loaded: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
     loading: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
 
     def inventory(self) -> tuple[SliceInventory, ...]:
         return tuple(
-            SliceInventory(memory_mb=MEMORY_MB, resident=tuple(sorted(models)))
-            for models in self.loaded
+            SliceInventory(memory_mb=MEMORY_MB, resident=tuple(sorted(models)), kind=kind)
+            for models, kind in zip(self.loaded, self.kinds, strict=True)
         )
 
 
@@ -102,6 +104,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         return Scheduler(
             self.catalog, self.policy, self.settings, snapshot=snapshot, policy_for=policy_for
         )
+
+    def new_node(self, name: str) -> Node:
+        """One that has nothing but its slices."""
+        return Node()
+
+    def is_possible(self, found: Application, slo_us: int) -> bool:
+        """Whether an application can be done so fast."""
+        return slo_us >= fastest_us(found)
 
     def tell(self, event: Event) -> list[Command]:
         """Let something happen, and let the nodes do as they are told."""
@@ -177,7 +187,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             )
             refused = isinstance(self.witness.book.answers.get(name), RefuseRequest)
             found = self.witness.scheduler.current(application)
-            possible = found is not None and (slo_us or found.slo_us) >= fastest_us(found)
+            possible = found is not None and self.is_possible(found, slo_us or found.slo_us)
             assert refused != possible
 
     @rule(pick=picks)
@@ -243,7 +253,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(name=nodes)
     def a_node_joins_or_starts_anew(self, name: str) -> None:
-        self.join(name, Node())
+        self.join(name, self.new_node(name))
 
     @rule(name=nodes, survivors=st.integers(0, 3), stray=st.booleans())
     def a_node_comes_back(self, name: str, survivors: int, stray: bool) -> None:
@@ -285,7 +295,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(name=nodes, behind=st.booleans())
     def a_node_reports(self, name: str, behind: bool) -> None:
         """Perhaps from before it heard of its latest task."""
-        node = self.nodes.get(name, Node())
+        node = self.nodes.get(name) or self.new_node(name)
         running = list(node.running)
         latest = self.witness.scheduler.state.tasks_started
         if behind and running:
@@ -439,7 +449,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """All nodes are there, and nothing fails any more."""
         for name in NODES:
             if name not in self.nodes:
-                self.join(name, Node())
+                self.join(name, self.new_node(name))
         for _ in range(100 + 20 * self.requests):
             if self.some_task_runs():
                 self.now_us += ms(10)

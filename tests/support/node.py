@@ -7,13 +7,13 @@ After every event the books are checked. Every story is told to a twin as well, 
 same orders. The node has two slices of 10 MB and four vCPUs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.catalog.slice_kinds import all_alike
+from esg.core.catalog.slice_kinds import USUAL, SliceKind
 from esg.core.messages.commands import (
     DropInstance,
     RecallStanding,
@@ -38,11 +38,17 @@ from esg.core.pool.slices import Running
 from esg.units import ms, seconds
 
 SLICE_MB = 10
+LARGE = "3g.40gb"
+KINDS = {
+    USUAL: SliceKind(name="1g.10gb", memory_mb=SLICE_MB, usd_per_hour=0.67),
+    LARGE: SliceKind(name=LARGE, memory_mb=SLICE_MB, usd_per_hour=2.01),
+}
 MEMORY_MB = {"blur": 4, "crop": 4, "deep": 6, "wide": 8, "giant": 11}
 
 
 def _function(name: str, memory_mb: int) -> Function:
-    profile = Profile.of(name, {Config(1, 1, 1): ms(100)}, Prices())
+    times_us = {Config(1, 1, 1, kind): ms(100) for kind in KINDS}
+    profile = Profile.of(name, times_us, Prices())
     return Function(
         name=name, profile=profile, cold_start_us=seconds(3), input_bytes=0, memory_mb=memory_mb
     )
@@ -52,22 +58,28 @@ CATALOG = Catalog(
     functions={name: _function(name, memory_mb) for name, memory_mb in MEMORY_MB.items()},
     applications={},
     cluster=Cluster.alike(nodes=1, vcpus=4, vgpus=2),
-    kinds=all_alike(SLICE_MB),
+    kinds=KINDS,
     prices=Prices(),
 )
 
 
-def new_pool(slices: int = 2, keep_alive_us: int = KEEP_ALIVE_US) -> Pool:
-    memories_mb = (SLICE_MB,) * slices
-    return Pool(CATALOG, "i0", vcpus=4, memories_mb=memories_mb, keep_alive_us=keep_alive_us)
+def new_pool(
+    slices: int = 2, keep_alive_us: int = KEEP_ALIVE_US, kinds: Sequence[str] = ()
+) -> Pool:
+    """With so many usual slices, or slices of these kinds."""
+    kinds = kinds or (USUAL,) * slices
+    memories_mb = (SLICE_MB,) * len(kinds)
+    return Pool(
+        CATALOG, "i0", vcpus=4, memories_mb=memories_mb, kinds=kinds, keep_alive_us=keep_alive_us
+    )
 
 
 class Node:
     """A pool to tell stories to."""
 
-    def __init__(self) -> None:
-        self.pool = new_pool()
-        self._twin = new_pool()
+    def __init__(self, *kinds: str) -> None:
+        self.pool = new_pool(kinds=kinds)
+        self._twin = new_pool(kinds=kinds)
         self._lost: set[int] = set()
 
     def at(self, now_us: int, *events: PoolEvent) -> list[PoolCommand]:
@@ -98,6 +110,7 @@ def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
         order = running.order
         assert not order.phased or running.vcpus in (0, 1, order.config.vcpus)
         began_us = running.entered_us if order.phased else running.executing_us
+        assert all(pool.slices[i].kind == order.config.kind for i in running.slices)
         if began_us is not None and running.left_us is None:
             assert len(running.slices) == order.config.vgpus
             # one that was lost under a task may be back, and empty, before the task has ended
@@ -124,13 +137,14 @@ def start(
     within_us: int = 0,
     phased: bool = False,
     spare_us: int = 0,
+    kind: str = USUAL,
 ) -> TaskOrder:
     return TaskOrder(
         task=task,
         invoker="i0",
         stage=function,
         function=function,
-        config=Config(1, vcpus, len(slices)),
+        config=Config(1, vcpus, len(slices), kind),
         slices=slices,
         jobs=(JobOrder(request="r1", inputs=(Payload(),), publish=True),),
         keep=then is not None,
