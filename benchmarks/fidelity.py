@@ -2,8 +2,9 @@
 
     .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--policy NAME] [--tasks phased]
         [--seconds S]
-    .venv/bin/python -m benchmarks.fidelity --slices cpu:2 --catalog measured/catalog.toml \\
-        --payload photo.jpg --rate 10/min --slo-scale 2 --seconds 300
+    .venv/bin/python -m benchmarks.fidelity --slices cpu:2 [--catalog measured/catalog.toml] \\
+        --payload photo.jpg --rate 10/min --slo-scale 2 --seconds 300 [--cores 1]
+    .venv/bin/python -m benchmarks.fidelity --slices emulated:4g.40gb+3g.40gb
 
 The live mesh is real: processes, gRPC, Redis, files; only the slices are emulated, and take the
 profiled times with the noise that the emulator draws for the same requests. Payloads are scaled
@@ -11,8 +12,10 @@ down so that two cores carry sixteen nodes. The emulator cannot know how fast a 
 told what was measured live: the corrections of profiles that the mesh made, and what a stage takes
 beyond those (its median).
 
-With real slices (--slices, and a catalog that esg profile measured on them) models really run. They
-are loaded before the load begins, by requests that do not count.
+With real slices (--slices, and a catalog that esg profile measured on them; for those without a GPU
+the shipped one, cpu, if none is named) models and handlers really run. Models are loaded before the
+load begins, by requests that do not count. With --cores plans know only configs with as many vCPUs:
+so the times of each can be compared by themselves.
 
 Printed side by side: hit rate and cost (aims: within 5 points and 10 %), latency, transfers,
 batches; then what the live mesh took: CPU per request by process, queues over time, and how much
@@ -37,19 +40,21 @@ from rich.table import Table
 
 from benchmarks.live import Usage, usages
 from esg.client import AsyncClient, MeshStatus, PipelineStage, Result
-from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog, Function
 from esg.core.catalog.phases import TaskMode, task_mode
-from esg.core.catalog.shipped import DEFAULT
+from esg.core.catalog.shipped import CPU, DEFAULT, SHIPPED, catalog_path
 from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.core.metrics import Served, percentiles, percentiles_ms
 from esg.emulator.history import replay_strictly, scenario_of
 from esg.emulator.run import emulate, requests
-from esg.emulator.scenario import SETTINGS, Scenario, sized
+from esg.emulator.scenario import SETTINGS, Scenario
+from esg.errors import Rejected
 from esg.loadgen.send import LoadSpec, SentRequest, send
+from esg.local.options import VGPUS
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
+from esg.runtime.slice_kinds import Cpu, Emulated, parse_slices
 from esg.units import PPM, seconds, to_ms, to_pusd
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
@@ -74,6 +79,13 @@ class Trial:
     slices: str | None = None
     catalog: Path | None = None
     payload: Path | None = None
+    cores: int | None = None
+
+    @property
+    def real(self) -> bool:
+        """Whether models really run."""
+        slices = None if self.slices is None else parse_slices(self.slices)
+        return not isinstance(slices, Emulated | None)
 
 
 @dataclass(slots=True)
@@ -137,7 +149,7 @@ async def live(
         ):
             await _set_slos(client, catalog, trial.slo_scale)
             payloads = payloads_of(catalog, trial.payload)
-            await _warm_up(client, payloads, at_once=1 if trial.slices is None else WARM_UP)
+            await _warm_up(client, payloads, at_once=WARM_UP if trial.real else 1)
             watched.before = usages(mesh.processes)
             looking = asyncio.create_task(_look(client, watched))
             async with client.stream() as stream:
@@ -197,27 +209,56 @@ def added_ms(results: list[Result], catalog: Catalog, planned: Catalog) -> list[
         stages = catalog.applications[result.application].stages
         for stage in result.stages:
             profile = planned.functions[stages[stage.stage].function.name].profile
-            profiled_us = profile.time_us_of(Config(*stage.config))
-            added.append(stage.run_ms - to_ms(profiled_us))
+            if stage.config in profile:
+                added.append(stage.run_ms - to_ms(profile.time_us_of(stage.config)))
     return added
 
 
 def trial_of(arguments: argparse.Namespace) -> Trial:
     setting = SETTINGS[arguments.setting]
+    slices = parse_slices(arguments.slices or f"emulated:{VGPUS}")
+    catalog = arguments.catalog or (SHIPPED[CPU] if isinstance(slices, Cpu) else None)
     return Trial(
         policy=arguments.policy,
         tasks=task_mode(arguments.tasks),
-        nodes=arguments.nodes or (1 if arguments.slices else 16),
+        nodes=arguments.nodes or (16 if isinstance(slices, Emulated) else 1),
         rate=arguments.rate or setting.rate,
         slo_scale=arguments.slo_scale or setting.slo_scale,
         slices=arguments.slices,
-        catalog=arguments.catalog,
+        catalog=catalog,
         payload=arguments.payload,
+        cores=arguments.cores,
     )
 
 
 def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     trial = trial_of(arguments)
+    with TemporaryDirectory() as folder:
+        if trial.cores is not None:
+            file = _of_cores(trial.catalog or DEFAULT, trial.cores, Path(folder))
+            trial = replace(trial, catalog=file)
+        return _compare(trial, arguments)
+
+
+def _of_cores(source: Path, cores: int, folder: Path) -> Path:
+    """A copy of a catalog of measured tables, with the rows of that many vCPUs only."""
+    text = source.read_text("utf-8").replace('"../../functions', f'"{source.parents[2]}/functions')
+    catalog = folder / "catalog.toml"
+    catalog.write_text(text, "utf-8")
+    for file in source.parent.glob("*.*"):
+        if file.suffix == ".csv":
+            first, *rows = file.read_text("utf-8").splitlines()
+            place = first.split(",").index("vcpus")
+            kept = [row for row in rows if row.split(",")[place] == str(cores)]
+            (folder / file.name).write_text("\n".join([first, *kept]), "utf-8")
+        elif file.name != "catalog.toml":
+            (folder / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    if not list(folder.glob("*.csv")):
+        raise Rejected(f"--cores: {source} has no measured tables; name one with --catalog")
+    return catalog
+
+
+def _compare(trial: Trial, arguments: argparse.Namespace) -> dict[str, Any]:
     catalog = load_catalog(trial.catalog or DEFAULT)
     mix = Mix.uniform(list(catalog.applications))
     arrivals = list(until(steady(trial.rate, mix, arguments.seed), seconds(arguments.seconds)))
@@ -225,12 +266,10 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"live, {trial.nodes} nodes", total=len(arrivals))
         watched, summary = uvloop.run(live(trial, arrivals, catalog, lambda: progress.advance(bar)))
-    cluster = catalog.cluster
     added = added_ms(watched.results, catalog, watched.planned or catalog)
     assert watched.scenario is not None
     scenario = replace(
         watched.scenario,  # how applications share the mesh, and whatever else its controller does
-        **sized(cluster.resized(nodes=trial.nodes)),
         slo_scale=trial.slo_scale,
         stage_delay_ms=max(0.0, percentiles(added, 50)[0]),
     )
@@ -309,8 +348,16 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="relaxed-heavy")
     parser.add_argument("--rate", help="instead of the setting's: heavy, 10/s, 30/min, ...")
     parser.add_argument("--slo-scale", type=float, help="instead of the setting's")
-    parser.add_argument("--slices", help="real ones: cpu:N, mig, host:port,...")
-    parser.add_argument("--catalog", type=Path, help="what esg profile measured on them")
+    parser.add_argument("--slices", help="cpu:N, mig, host:port,...; or emulated ones of kinds")
+    parser.add_argument(
+        "--catalog", type=catalog_path, help="what esg profile measured on them, or one by name"
+    )
+    parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="C",
+        help="only configs with that many vCPUs, of a measured one",
+    )
     parser.add_argument("--payload", type=Path, help="what every request carries")
     parser.add_argument("--policy", default=DEFAULT_POLICY)
     parser.add_argument("--tasks", default=str(TaskMode.JOINT), choices=[*map(str, TaskMode)])

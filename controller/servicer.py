@@ -91,7 +91,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                 await self._controller.driver.whole.wait()
                 yield mesh_status(
                     self._controller.scheduler.state,
-                    self._controller.scheduler.catalog,
+                    self._controller.scheduler.whole_catalog,
                     self._controller.shell.counters,
                     self._controller.shell.orders,
                     policy=self._policy,

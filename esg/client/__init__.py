@@ -29,6 +29,7 @@ from esg.client.results import (
 )
 from esg.client.status import (
     ApplicationStatus,
+    KindStatus,
     MeshStatus,
     NodeStatus,
     ProfileStatus,
@@ -78,6 +79,7 @@ __all__ = [
     "ApplicationStatus",
     "MeshStatus",
     "NodeStatus",
+    "KindStatus",
     "ProfileStatus",
     "QueueStatus",
     "SliceStatus",

@@ -352,14 +352,16 @@ class InvokerSettings:
     slices: str = setting(
         "emulated:7",
         "emulated:N (one process that speaks Triton's protocol and takes the profiled times), "
-        "cpu:N (N Triton servers without a GPU), mig (a Triton server on every MIG instance of "
-        "this host), gpu (on every GPU that is not in MIG mode), auto (both; emulated where there "
-        "is no driver), or the addresses of running Triton servers: "
-        "host:port,host:port,... or unix:PATH,...",
+        "cpu:N (N Triton servers without a GPU, of one thread each), mig (a Triton server on every "
+        "MIG instance of this host), gpu (on every GPU that is not in MIG mode), auto (both; "
+        "emulated where there is no driver), or the addresses of running Triton servers: "
+        "host:port,host:port,... or unix:PATH,..., with their kinds if the catalog has names for "
+        "those (3g.40gb@host:port). Instead of N, a layout of kinds: emulated:4g.40gb+3g.40gb, "
+        "cpu:cpu-2+2xcpu-1; several, with commas, are those that nodes have in turn",
     )
     slice_memory_mb: int = setting(
         0,
-        "memory per slice; 0: as NVML says of GPUs, otherwise as in the catalog",
+        "memory per slice; 0: as NVML says of GPUs, otherwise as the catalog says of its kind",
         minimum=0,
     )
     triton: str = setting(

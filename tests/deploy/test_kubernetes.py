@@ -211,6 +211,7 @@ async def test_a_triton_server_runs_on_every_device_and_one_that_ends_is_started
     addresses = (tmp_path / "addresses").read_text("utf-8").strip()
     found = parse_slices(addresses)
     assert isinstance(found, Addresses)
+    assert found.kinds == ("1g.10gb",) * 3
     started = [line.split() for line in sorted(lines(told))]
     assert [words[0][-1] for words in started] == ["0", "1", "2"]
     options = [dict(word.partition("=")[::2] for word in words[1:]) for words in started]

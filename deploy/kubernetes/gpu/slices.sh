@@ -1,9 +1,10 @@
 #!/bin/bash
-# A Triton server for each MIG device that this container was given, and their addresses for the invoker beside it.
+# A Triton server for each MIG device that this container was given, and their kinds and addresses for the invoker beside it.
 # One that ends is started again alone: the others have work.
 set -u
 addresses=${1:-/dev/shm/slices}
 mapfile -t devices < <(nvidia-smi -L | grep -o 'MIG-[0-9a-f-]*')
+mapfile -t kinds < <(nvidia-smi -L | sed -nE 's/^ *MIG ([0-9a-z.+]+) .*MIG-.*/\1/p' | tr + .)
 if [[ ${#devices[@]} -eq 0 ]]; then
     echo 'no MIG device; the container must ask for some, as in nvidia.com/mig-1g.10gb: 7' >&2
     exit 1
@@ -31,7 +32,8 @@ serve() {
 list=
 for slice in "${!devices[@]}"; do
     serve "$slice"
-    list+=",127.0.0.1:$((8100 + slice))"
+    kind=${kinds[$slice]:-}
+    list+=",${kind:+$kind@}127.0.0.1:$((8100 + slice))"
 done
 echo "${list#,}" > "$addresses.new" && mv "$addresses.new" "$addresses"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from esg.cli.bringup.slices_told import ToldSlices
 from esg.console.catalog import deadline_complaints, read_catalog
 from esg.console.formatting import counted
+from esg.core.catalog.model import OnKinds
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import find_devices
 from esg.invoker.triton.install import find_triton
@@ -30,7 +31,9 @@ def check_deadlines(chosen: Chosen) -> None:
     """Refuse a catalog with an application that can never be in time, as its registration at run
     time would be."""
     path = Path(chosen.common.catalog) if chosen.common.catalog else None
-    complaints = deadline_complaints(read_catalog(path), path)
+    known = read_catalog(path)
+    slices = ToldSlices.of(chosen.settings.of(InvokerSettings), known, chosen.nodes)
+    complaints = deadline_complaints(OnKinds(slices.kinds).of(known), path)
     if complaints:
         others = len(complaints) - 1
         raise Rejected(complaints[0] + (f" (and {counted(others, 'other')})" if others else ""))

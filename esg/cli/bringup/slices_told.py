@@ -22,6 +22,8 @@ class ToldSlices:
 
     layouts: dict[str, int]
     unplanned: list[Unplanned]
+    kinds: frozenset[str] = frozenset()
+    """As configs have them."""
 
     @staticmethod
     def of(own: InvokerSettings, catalog: Catalog, nodes: int) -> "ToldSlices":
@@ -30,7 +32,8 @@ class ToldSlices:
         for kinds in each:
             layout = layout_text([real_name(catalog, kind) for kind in kinds])
             layouts[layout] = layouts.get(layout, 0) + 1
-        return ToldSlices(layouts, unplanned(catalog, chain.from_iterable(each)))
+        found = list(chain.from_iterable(each))
+        return ToldSlices(layouts, unplanned(catalog, found), frozenset(found))
 
     @staticmethod
     def of_mesh(settings: Mapping[str, Mapping[str, Any]], nodes: int) -> "ToldSlices":

@@ -65,9 +65,9 @@ def up(
     if catalog is not None:
         read_catalog(catalog)
     chosen = Chosen(asked)  # what is wrong with settings is said before anything starts
-    check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
+    check_deadlines(chosen)
     warn_of_slices(chosen)
     words = "" if as_json else introduction(chosen, machine, sized=options.nodes is None)
     learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()

@@ -6,19 +6,21 @@ from typing import Annotated
 
 import typer
 
+from esg.console.catalog import read_catalog
 from esg.console.conditions import policy_names
 from esg.console.options import TASKS_HELP, above_zero, at_least, from_zero
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.shipped import CPU, SHIPPED
+from esg.core.catalog.slice_kinds import layout_text
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import why_no_driver
 from esg.local.machine import Machine
 from esg.local.options import VGPUS, Chosen, MeshOptions
 from esg.local.paper_cluster import PAYLOAD_SCALE, USUAL, nodes_for, nodes_per_process
 from esg.runtime.rpc.addresses import HIGHEST_PORT
-from esg.runtime.settings import DEFAULT_POLICY, InvokerSettings
+from esg.runtime.settings import DEFAULT_POLICY, CommonSettings, InvokerSettings
 from esg.runtime.settings_file import Settings
-from esg.runtime.slice_kinds import Auto, Cpu, Emulated, parse_slices
+from esg.runtime.slice_kinds import IN_TURN, Auto, Cpu, Emulated, parse_slices
 
 LARGEST_FACTOR = 1_000
 
@@ -212,6 +214,9 @@ class UpOptions:
         if isinstance(kind, Auto) and why_no_driver():
             kind = Emulated(str(VGPUS))
             given["slices"] = str(kind)
+        unsaid = self.vgpus is None and self.slices is None
+        if unsaid and not settings.says("invoker", "slices") and (mixed := _mixed(settings)):
+            given["slices"] = mixed
         if not isinstance(kind, Emulated):
             return MeshOptions(**given | {"nodes": nodes or 1, "nodes_per_process": shared or 1})
         nodes = nodes or nodes_for(machine)
@@ -223,3 +228,15 @@ class UpOptions:
         slices = {"slices": self.slices, "vgpus": self.vgpus, "settings_file": self.settings_file}
         chosen = Chosen(MeshOptions(nodes=1, **slices))  # type: ignore[arg-type]
         return chosen.settings
+
+
+def _mixed(settings: Settings) -> str:
+    """The emulated slices of the nodes of the catalog's cluster, in turn, where they are of other
+    kinds than the usual one, which nodes have otherwise."""
+    named = settings.of(CommonSettings).catalog
+    known = read_catalog(Path(named) if named else None)
+    if not any(known.cluster.kinds()):
+        return ""
+    layouts = [layout_text(node.slices, known.kinds) for node in known.cluster.each()]
+    alike = all(layout == layouts[0] for layout in layouts)
+    return str(Emulated(IN_TURN.join(layouts[:1] if alike else layouts)))

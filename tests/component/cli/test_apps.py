@@ -41,8 +41,22 @@ def test_the_document_has_all_there_is(esg: Run) -> None:
         "handler_cpu": "across_jobs",
         "inputs": [{"name": "picture", "media_type": "image/*"}],
         "outputs": [{"name": "picture", "media_type": "image/*"}],
+        "kinds": ["1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
     }
-    assert document["cluster"] == {"nodes": 16, "vcpus": 16, "vgpus": 7, "slice_memory_mb": 10000}
+    assert document["cluster"] == {
+        "nodes": 16,
+        "vcpus": 16,
+        "vgpus": 7,
+        "slice_memory_mb": 10000,
+        "layouts": ["7"],
+    }
+    assert [kind["kind"] for kind in document["kinds"]] == [
+        "1g.10gb",
+        "2g.20gb",
+        "3g.40gb",
+        "4g.40gb",
+        "7g.80gb",
+    ]
 
 
 def test_the_table_fits_into_80_columns(esg: Run) -> None:

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import on_its_cluster
 from esg.core.catalog.shipped import SHIPPED
 from esg.core.search.frontier import Frontier
 from tests.component.cli.conftest import Run
+from tests.component.cli.test_refusals import assert_refused
+from tests.support.kinds_catalog import write_catalog
 
 PLAN = ("plan", "image-classification")
 THREE_STAGES = ("image-classification", "depth-recognition", "background-elimination")
@@ -23,7 +26,7 @@ def document(esg: Run, *arguments: object) -> dict[str, Any]:
 
 def test_the_document_is_the_engines_answer(esg: Run) -> None:
     found = document(esg, "image-classification", "--slo-ms", 600, "--waited-ms", 74)
-    application = load_catalog().application("image-classification")
+    application = on_its_cluster(load_catalog()).application("image-classification")
     answer = Frontier(application).search("super-resolution", queue=1, left_us=526_000, k=5)
     best = answer.plans[0]
     assert found["application"] == "image-classification"
@@ -241,3 +244,46 @@ def test_dags_are_planned_and_explained(
 ) -> None:
     ran = esg("plan", application, "--slo-ms", slo_ms, "--engine", name, "--catalog", street)
     assert (ran.code, ran.err) == (0 if slo_ms == 3000 else 1, "")
+
+
+# Kinds of slices
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    return write_catalog(tmp_path, "1g.10gb", "3g.40gb")
+
+
+def test_plans_are_for_the_slices_of_the_cluster(esg: Run, mixed: Path) -> None:
+    (hurried,) = document(esg, "either", "--slo-ms", 900, "--catalog", mixed)["plans"]
+    assert [config["kind"] for config in hurried["configs"]] == ["3g.40gb"]
+    best, *_ = document(esg, "either", "--slo-ms", 2000, "--catalog", mixed)["plans"]
+    assert [config["kind"] for config in best["configs"]] == [""]
+
+
+def test_another_layout_has_other_plans(esg: Run, mixed: Path) -> None:
+    layout = ("--layout", "2", "--catalog", mixed)
+    assert not document(esg, "either", "--slo-ms", 900, *layout)["feasible"]
+    assert_refused(
+        esg("plan", "wide", *layout),
+        "wide: wide runs on 3g.40gb with 200 MB, and here there are only slices of 1g.10gb: no ...",
+    )
+    assert_refused(
+        esg("plan", "--layout", "9g.90gb", "--catalog", mixed),
+        "--layout: '9g.90gb': unknown kind of slices '9g.90gb'; known: 1g.10gb, 3g.40gb",
+    )
+
+
+def test_what_is_not_planned_on_a_kind_is_said_with_what_to_do(esg: Run, mixed: Path) -> None:
+    ran = esg("plan", "--catalog", mixed, "--layout", "2")
+    assert ran.code == 0
+    words = " ".join(ran.out.split())
+    assert "wide: wide runs on 3g.40gb with 200 MB, and here" in words
+    assert (
+        "not planned: wide on 1g.10gb: no profile; measure with: esg profile --slices mig "
+        "--functions wide."
+    ) in words
+    ran = esg("plan", "either", "--slo-ms", 900, "--catalog", mixed)
+    words = " ".join(ran.out.split())
+    assert "1/1/1x3g.40gb" in words
+    assert "Nodes have the slices 1g.10gb+3g.40gb." in words

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from esg.cli.requests.top_view import Look, view
 from esg.client import Client, MeshStatus
-from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
+from esg.client.status import ApplicationStatus, KindStatus, NodeStatus, QueueStatus, SliceStatus
 from esg.core.metrics import CAPTION
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
@@ -330,3 +330,17 @@ def test_the_view_fits_into_80_columns_when_figures_are_large() -> None:
     shown = lines(now, status(uptime_ms=0))
     assert max(map(len, shown)) <= 80
     assert "…" not in "".join(shown)
+
+
+def test_kinds_of_slices_are_told_with_what_is_not_planned_on_them() -> None:
+    kinds = (
+        KindStatus(kind="1g.10gb", slices=6),
+        KindStatus(kind="3g.40gb", slices=2, unprofiled=("depth",)),
+        KindStatus(kind="cpu-1", slices=1, unprofiled=("depth", "blur"), nothing=True),
+    )
+    told = " ".join(lines(replace(status(), kinds=kinds)))
+    assert "kinds of slices: 6 x 1g.10gb, 2 x 3g.40gb, 1 x cpu-1" in told
+    assert "not planned: depth on 3g.40gb: no profile; measure with: esg profile" in told
+    assert "nothing is planned on cpu-1: no profile" in told
+    alike = " ".join(lines(replace(status(), kinds=(KindStatus(kind="", slices=6),))))
+    assert "kinds of slices" not in alike

@@ -1,5 +1,7 @@
 """A mesh as the emulator sees it, and its figures as those of a live run."""
 
+from dataclasses import replace
+
 import pytest
 
 from esg.client import ApplicationInfo, MeshStatus, PipelineStage
@@ -7,6 +9,7 @@ from esg.client.status import NodeStatus, SliceStatus
 from esg.core.catalog.file import load_catalog
 from esg.errors import Rejected
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+from esg.loadgen.outlook import outlook
 from esg.loadgen.target import Target
 from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
 from esg.units import ms, seconds
@@ -107,3 +110,33 @@ def test_emulated_figures_count_all_arrivals() -> None:
 
 def test_payload_sizes_are_the_first_functions_times_a_scale() -> None:
     assert target().payload_sizes(CATALOG, 0.5) == {"depth": 550_000}
+
+
+def test_nodes_have_the_slices_that_the_mesh_tells_of() -> None:
+    """Those of kinds that the catalog does not know are left out: nothing is planned on them."""
+    mesh = target()
+    kinds = [("", "3g.40gb"), ("", "3g.40gb"), ("", "cpu-1")]
+    nodes = tuple(
+        replace(node, slices=tuple(replace(node.slices[0], kind=kind) for kind in own))
+        for node, own in zip(mesh.status.nodes, kinds, strict=True)
+    )
+    mixed = replace(mesh, status=replace(mesh.status, nodes=nodes))
+    catalog, scenario = conditions_of(mixed, CATALOG)
+    assert [(one.count, one.slices) for one in scenario.cluster.classes] == [
+        (2, ("", "3g.40gb")),
+        (1, ("",)),
+    ]
+    arrivals = Workload(rate="5/s", requests=20, seed=0).arrivals(["depth"])
+    assert run_emulated(catalog, scenario, arrivals).total.not_done == 0
+    found = outlook(Workload(rate="5/s"), mixed, CATALOG)
+    assert "6 vGPUs (3 x 1g.10gb, 2 x 3g.40gb, 1 x cpu-1)" in found.text
+    alike = outlook(Workload(rate="5/s"), target(), CATALOG)
+    assert found.most_per_s > alike.most_per_s
+
+
+def test_a_mesh_whose_slices_the_catalog_does_not_know_cannot_be_emulated() -> None:
+    mesh = target()
+    part = replace(mesh.status.nodes[0].slices[0], kind="cpu-1")
+    nodes = tuple(replace(node, slices=(part,)) for node in mesh.status.nodes)
+    with pytest.raises(Rejected, match=r"knows nothing of the mesh's slices \(cpu-1\)"):
+        conditions_of(replace(mesh, status=replace(mesh.status, nodes=nodes)), CATALOG)

@@ -166,6 +166,77 @@ def test_catalog_is_not_written_without_a_whole_application(tmp_path: Path, sour
     assert not (tmp_path / "catalog.toml").exists()
 
 
+# Kinds of slices
+
+MIXED = MeasuredNode(vcpus=2, kinds=("cpu-1", "cpu-2"), memories_mb=(800, 900))
+
+
+def on(kind: str, time_ms: float) -> Cell:
+    return Cell(Config(1, 1, 1, kind), [Phases(0, ms(time_ms), 0)] * 3)
+
+
+def named(source: Path, kind: str) -> Path:
+    text = source.read_text().replace("[cluster]\n", f'[cluster]\nkind = "{kind}"\n')
+    source.write_text(text)
+    return source
+
+
+def test_every_kind_is_measured_for_itself(tmp_path: Path, source: Path) -> None:
+    """The usual one is that of the first slice, if the first catalog's is not there."""
+    catalog = load_catalog(named(source, "1g.10gb"))
+    one = measured(on("cpu-1", 9), on("cpu-2", 5))
+    record = ProfileRecord({}, {"resize": one, "detect": one, "label": measured(on("cpu-1", 7))})
+    for name, function in record.functions.items():
+        write_profile(tmp_path, name, function, PROVENANCE, MIXED.usual(catalog))
+    write_catalog(tmp_path, source, catalog, record, MIXED)
+    assert (tmp_path / "detect.csv").read_text().splitlines()[1:] == [
+        "cpu-1,1,1,1,9.000,9.000,0.000,3,",
+        "cpu-2,1,1,1,5.000,5.000,0.000,3,",
+    ]
+    found = load_catalog(tmp_path / "catalog.toml")
+    assert {kind: (one.name, one.memory_mb) for kind, one in found.kinds.items()} == {
+        "": ("cpu-1", 800),
+        "cpu-2": ("cpu-2", 900),
+    }
+    assert [one.usd_per_hour for one in found.kinds.values()] == [0.034, 0.068]
+    assert next(found.cluster.each()).slices == ("", "cpu-2")
+    assert found.functions["detect"].profile.configs == (Config(1, 1, 1), Config(1, 1, 1, "cpu-2"))
+    assert found.functions["label"].profile.kinds == ("",)
+
+
+def test_the_usual_kind_of_the_first_catalog_stays_that(tmp_path: Path, source: Path) -> None:
+    catalog = load_catalog(named(source, "1g.10gb"))
+    node = MeasuredNode(vcpus=2, kinds=("gpu-L4", ""), memories_mb=(24_000, 9728))
+    one = measured(on("gpu-L4", 3), on("", 5))
+    record = ProfileRecord({}, dict.fromkeys(("resize", "detect", "label"), one))
+    for name, function in record.functions.items():
+        write_profile(tmp_path, name, function, PROVENANCE, node.usual(catalog))
+    write_catalog(tmp_path, source, catalog, record, node)
+    found = load_catalog(tmp_path / "catalog.toml")
+    assert {kind: one.name for kind, one in found.kinds.items()} == {
+        "": "1g.10gb",
+        "gpu-L4": "gpu-L4",
+    }
+    assert found.prices.vgpu_usd_per_hour == catalog.prices.vgpu_usd_per_hour
+    assert found.functions["detect"].profile.time_us_of(Config(1, 1, 1)) == ms(5)
+
+
+def test_a_kind_on_which_no_single_job_runs_is_left_out(tmp_path: Path, source: Path) -> None:
+    catalog = load_catalog(named(source, "cpu-1"))
+    node = MeasuredNode(vcpus=2, kinds=("", "cpu-2"), memories_mb=(800, 900))
+    alone = Cell(Config(1, 1, 1, "cpu-2"), failure="it broke")
+    pair = Cell(Config(2, 1, 1, "cpu-2"), [Phases(0, 9, 0)])
+    record = ProfileRecord(
+        {}, dict.fromkeys(("resize", "detect", "label"), measured(on("", 5), alone, pair))
+    )
+    for name, function in record.functions.items():
+        write_profile(tmp_path, name, function, PROVENANCE, "cpu-1")
+    write_catalog(tmp_path, source, catalog, record, node)
+    found = load_catalog(tmp_path / "catalog.toml")
+    assert found.functions["detect"].profile.configs == (Config(1, 1, 1),)
+    assert "no single job runs there" in (tmp_path / "detect.csv").read_text()
+
+
 # The record.
 
 

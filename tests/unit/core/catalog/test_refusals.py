@@ -147,7 +147,7 @@ KEYS_AND_TYPES: Mistakes = {
     ),
     **{
         ("[cluster]", f"extends = {other}\n[cluster]"): (
-            'catalog.toml: extends: must be "default" or "measured-shapes", which come with ...'
+            'catalog.toml: extends: must be "default" or "measured-shapes" or "cpu", which ...'
         )
         for other in ('"defaults"', '"../catalog.toml"', "3", "[]")
     },
