@@ -11,8 +11,9 @@ one should be is `Room`: the fluid gets only one part in so many of the vCPUs, a
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -40,6 +41,32 @@ class NodeShape:
     gpu_usd_per_hour: float
     vcpu_usd_per_hour: float
 
+    def usd_per_hour(self, nodes: int, vcpus: float) -> float:
+        """The price of so many nodes with so many vCPUs each."""
+        return nodes * (self.gpus * self.gpu_usd_per_hour + vcpus * self.vcpu_usd_per_hour)
+
+    def fleet(self, gpus: Mapping[Kinds, int], vcpus: int) -> "Fleet":
+        """Nodes with these GPUs, all of which they have."""
+        nodes = sum(gpus.values()) // self.gpus
+        return Fleet(
+            gpus=tuple((layout, count) for layout, count in gpus.items() if count),
+            nodes=nodes,
+            vcpus=vcpus,
+            usd_per_hour=self.usd_per_hour(nodes, vcpus),
+        )
+
+    def resized(self, fleet: "Fleet", *, nodes: int, vcpus: int) -> "Fleet | None":
+        """A fleet of the same layouts, in the same proportions as far as possible, with other
+        numbers; None if there are no such nodes."""
+        if nodes < 1 or not self.least_vcpus <= vcpus <= self.most_vcpus:
+            return None
+        factor = nodes * self.gpus / fleet.gpu_count
+        gpus = {layout: math.floor(count * factor) for layout, count in fleet.gpus}
+        short = sorted(fleet.gpus, key=lambda one: (gpus[one[0]] - one[1] * factor, one[0]))
+        for layout, _ in short[: nodes * self.gpus - sum(gpus.values())]:
+            gpus[layout] += 1
+        return self.fleet(gpus, vcpus)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
@@ -53,18 +80,17 @@ class Fleet:
     @property
     def cluster(self) -> Cluster:
         """GPUs of one layout are on nodes next to each other."""
+        return Cluster.of(
+            NodeClass(count=1, vcpus=self.vcpus, slices=tuple(chain.from_iterable(gpus)))
+            for gpus in self.each_node()
+        )
+
+    def each_node(self) -> Iterator[tuple[Kinds, ...]]:
+        """The layouts of the GPUs of every node."""
         each = [layout for layout, count in self.gpus for _ in range(count)]
         per_node = len(each) // self.nodes
-        return Cluster.of(
-            NodeClass(
-                count=1,
-                vcpus=self.vcpus,
-                slices=tuple(
-                    kind for gpu in each[node * per_node : (node + 1) * per_node] for kind in gpu
-                ),
-            )
-            for node in range(self.nodes)
-        )
+        for node in range(self.nodes):
+            yield tuple(each[node * per_node : (node + 1) * per_node])
 
     @property
     def gpu_count(self) -> int:
@@ -110,7 +136,9 @@ class FleetPlanner:
             usable = self._usable(zip(layouts, gpus, strict=True), vcpus, room)
             answer = self._fluid.most_in_time(usable, self._per_s)
             if answer.bound >= self._wanted * (1 - 10 * CLOSE):
-                return self._fleet(layouts, gpus, nodes, vcpus), usd_per_hour
+                each = math.ceil(vcpus / nodes - CLOSE)
+                has = dict(zip(layouts, gpus, strict=True))
+                return self._shape.fleet(has, each), usd_per_hour
             self._cuts.append(answer)
         raise Bug(f"the cheapest fleet is not known after {MOST_CUTS} cuts")
 
@@ -145,18 +173,6 @@ class FleetPlanner:
         gpus, (nodes, vcpus) = [round(n) for n in solved.x[:count]], solved.x[count:]
         bound = solved.fun if solved.mip_dual_bound is None else solved.mip_dual_bound
         return gpus, round(nodes), float(vcpus), float(bound)
-
-    def _fleet(
-        self, layouts: Sequence[Kinds], gpus: Sequence[int], nodes: int, vcpus: float
-    ) -> Fleet:
-        shape, each = self._shape, math.ceil(vcpus / nodes - CLOSE)
-        return Fleet(
-            gpus=tuple((layout, n) for layout, n in zip(layouts, gpus, strict=True) if n),
-            nodes=nodes,
-            vcpus=each,
-            usd_per_hour=sum(gpus) * shape.gpu_usd_per_hour
-            + nodes * each * shape.vcpu_usd_per_hour,
-        )
 
     def _usable(self, gpus: Iterable[tuple[Kinds, int]], vcpus: float, room: Room) -> Resources:
         slices: dict[str, float] = {}

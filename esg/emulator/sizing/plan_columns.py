@@ -49,6 +49,11 @@ class Resources:
             slices={kind: prices.slice_usd_per_hour(kind) for kind in kinds},
         )
 
+    def for_seconds(self, seconds: float) -> "Resources":
+        """As much as there is of each in so long a time."""
+        slices = {kind: count * seconds for kind, count in self.slices.items()}
+        return Resources(vcpus=self.vcpus * seconds, slices=slices)
+
     def vector(self, kinds: Sequence[str]) -> Floats:
         return np.array([self.vcpus, *(self.slices.get(kind, 0) for kind in kinds)], dtype=float)
 
