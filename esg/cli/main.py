@@ -20,6 +20,11 @@ COMMANDS = {
         "evaluation",
         "Find the highest rate at which requests are in time.",
     ),
+    "size": (
+        "evaluation.size:size",
+        "evaluation",
+        "Find the cheapest cluster for given traffic: GPUs, MIG layouts, vCPUs.",
+    ),
     "compare": (
         "evaluation.compare:compare",
         "evaluation",

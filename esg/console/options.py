@@ -1,5 +1,6 @@
 """Options that several commands share, and the checks of their values."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -51,6 +52,19 @@ def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], flo
         return value
 
     return check
+
+
+def given_share(option: str, text: str) -> float:
+    """The share that an option gives, as a percentage or a fraction.
+
+    >>> given_share("--hit-rate", "99.5%"), given_share("--hit-rate", "0.9")
+    (0.995, 0.9)
+    """
+    found = re.fullmatch(r"(\d+|\d*\.\d+)\s*(%?)", text.strip())
+    share = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    if not 0 < share <= 1:
+        raise Rejected(f"{option}: {text!r} is no share; give one up to 100%, as in 99% or 0.99")
+    return share
 
 
 RunDir = Annotated[

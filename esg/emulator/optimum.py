@@ -35,10 +35,13 @@ from esg.errors import Rejected
 
 @dataclass(frozen=True, slots=True)
 class OptimumBounds:
-    """Over the mix of applications that came; None if none of the requests could be served."""
+    """Over the mix of applications that came; None if none of the requests could be served.
+    `possible_at_this_load` is a ceiling of the hit rate, too: that of the cluster's capacity, where
+    it is known (see `sizing.at_load`)."""
 
     cost_usd_per_1k_requests: float | None
     slo_hit_rate: float | None
+    possible_at_this_load: float | None = None
 
 
 def limits(

@@ -20,6 +20,7 @@ from esg.emulator.optimum import limits
 from esg.emulator.request_rows import RequestRows
 from esg.emulator.run import build_durations, emulate, requests
 from esg.emulator.scenario import Scenario, applied, applied_to_events
+from esg.emulator.sizing.at_load import possible_share
 from esg.emulator.worker_processes import each, tell
 from esg.workload.plan import Extent, Workload
 
@@ -106,7 +107,9 @@ def run_limits(job: SweepRun) -> RunOutcome:
     catalog = applied(job.catalog, job.scenario)
     durations = build_durations(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
-    found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), durations)
+    events = list(applied_to_events(arrivals, job.catalog, job.scenario))
+    found = limits(catalog, events, durations)
+    found = replace(found, possible_at_this_load=possible_share(catalog, events))
     return RunOutcome(job.label, job.scenario.seed, asdict(found), {})
 
 

@@ -1,6 +1,5 @@
 """`esg capacity`: the highest rate at which enough requests are in time, in virtual time."""
 
-import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ from esg.console.conditions import (
     note_what_has_no_effect,
 )
 from esg.console.formatting import at_hyphens, cost_text, rate_text
-from esg.console.options import AsJson, above_zero, at_least
+from esg.console.options import AsJson, above_zero, at_least, given_share
 from esg.console.progress import progress_bar
 from esg.console.terminal import open_table, print_json, print_line, terminal
 from esg.console.training import trained_for
@@ -196,7 +195,7 @@ def capacity(
     """
     all_different({"--catalog": catalog, "--html": html})
     options, load = options.with_deadline_and_seeds(), load.settled()
-    target, narrow = _share("--hit-rate", hit_rate), _share("--within", within)
+    target, narrow = given_share("--hit-rate", hit_rate), given_share("--within", within)
     known = read_catalog(catalog)
     scenario = options.scenario(known)
     not_too_large(scenario.nodes, scenario.vgpus)
@@ -238,18 +237,6 @@ def capacity(
     if not whole:
         typer.echo("interrupted: rates are the highest that have held so far", err=True)
         raise typer.Exit(INTERRUPTED)
-
-
-def _share(option: str, text: str) -> float:
-    """
-    >>> _share("--hit-rate", "99.5%"), _share("--hit-rate", "0.9")
-    (0.995, 0.9)
-    """
-    found = re.fullmatch(r"(\d+|\d*\.\d+)\s*(%?)", text.strip())
-    share = float(found[1]) / (100 if found[2] else 1) if found else 0.0
-    if not 0 < share <= 1:
-        raise Rejected(f"{option}: {text!r} is no share; give one up to 100%, as in 99% or 0.99")
-    return share
 
 
 def _percent(share: float) -> str:

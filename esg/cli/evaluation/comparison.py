@@ -36,6 +36,8 @@ LIMITS_LEGEND = (
     "limits: the most that could be in time with unlimited warm resources, and the least it costs "
     "to be in time, with every batch full; a policy that misses deadlines can cost less."
 )
+POSSIBLE_LEGEND = "in full batches and without waiting, by the profiles and what the nodes have"
+"""What is meant by possible at this load."""
 
 COLD_LEGEND = " cold starts: tasks that were sent out before their model was loaded, and waited."
 
@@ -118,6 +120,8 @@ def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Optimu
         screen.print(
             f"{column.name}: " + ", ".join(f"{n} {column.text(r)}" for n, r in rows.items())
         )
+    if limits.possible_at_this_load is not None:
+        screen.print(f"\n{possible_text(limits.possible_at_this_load)}")
     for name, result in rows.items():
         if result["done"] < result["requests"] - result["unanswered"]:
             screen.print(f"\n{_unserved(name, result)}")
@@ -127,6 +131,10 @@ def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Optimu
         f"{MARGINS_LEGEND if several else ''}\n"
     )
     _print_applications(screen, rows)
+
+
+def possible_text(share: float) -> str:
+    return f"Possible at this load: {rate_text(share)} in time, {POSSIBLE_LEGEND}."
 
 
 def print_summary(screen: Console, result: Result) -> None:

@@ -39,6 +39,9 @@ from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import MOST_MB, MOST_USD_PER_HOUR
 
+SIZE_OF_NODES_ALIKE = ("nodes", "vcpus", "vgpus")
+"""What a cluster says of nodes that are all alike, and one of several classes does not."""
+
 
 def kinds_table(cluster: TomlFields, others: TomlFields, prices: Prices) -> dict[str, SliceKind]:
     """What the slices of a catalog can be: the usual kind, and the others."""

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.application_table import application_table
-from esg.core.catalog.cluster_table import cluster_table, kinds_table
+from esg.core.catalog.cluster_table import SIZE_OF_NODES_ALIKE, cluster_table, kinds_table
 from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
@@ -109,6 +109,9 @@ def catalog_content(path: Path) -> dict[str, Any]:
     for function in shipped["functions"].values():
         for key in ("folder", "profile"):
             function[key] = str(home.parent / function[key])
+    if "classes" in top.table("cluster", required=False).names_in():
+        for key in SIZE_OF_NODES_ALIKE:
+            shipped["cluster"].pop(key, None)
     for key, table in shipped.items():
         if key != EXTENDS:
             top.table(key, required=False)  # refuses what is none

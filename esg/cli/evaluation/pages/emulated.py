@@ -18,6 +18,7 @@ from esg.cli.evaluation.comparison import (
     Result,
     change_text,
     margin_text,
+    possible_text,
     to_first,
 )
 from esg.cli.evaluation.emulated import Emulated
@@ -115,7 +116,11 @@ def _policies(compared: _Compared) -> str:
     bounds = (rate_text(limits.slo_hit_rate), "", cost_text(limits.cost_usd_per_1k_requests))
     rows.append(row("td", ("limits", *bounds, "", "", "")))
     margins = MARGINS_LEGEND if len(compared.found.seeds) > 1 else " One seed has no margins."
-    return f"{table(HEADINGS, rows)}<p>{escape(f'{LEGEND} {LIMITS_LEGEND}{margins}')}</p>"
+    possible = ""
+    if limits.possible_at_this_load is not None:
+        possible = f"<p>{escape(possible_text(limits.possible_at_this_load))}</p>"
+    legend = escape(f"{LEGEND} {LIMITS_LEGEND}{margins}")
+    return f"{table(HEADINGS, rows)}{possible}<p>{legend}</p>"
 
 
 def _policy_row(name: str, result: Result, first: Result) -> str:

@@ -292,6 +292,15 @@ def test_catalog_file_wins_over_the_default_that_it_extends(
     assert (ours.function("deblur").profile.job_cost_pusd > cheaper.job_cost_pusd).all()
 
 
+def test_classes_of_nodes_take_the_place_of_nodes_that_are_alike(tmp_path: Path) -> None:
+    slices = "3g.40gb+4x1g.10gb"
+    ours = extending(
+        tmp_path, f'[cluster]\nclasses = [{{ count = 2, vcpus = 20, slices = "{slices}" }}]\n'
+    )
+    (nodes,) = ours.cluster.classes
+    assert (nodes.count, nodes.vcpus, nodes.slices) == (2, 20, ("3g.40gb", "", "", "", ""))
+
+
 def test_the_catalog_in_the_docs_is_one_as_it_is_printed(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "catalog.md").read_text("utf-8")
     (printed,) = [
