@@ -1,5 +1,6 @@
 """One thing goes wrong, under load: nobody loses anything. All that, one fault at a time."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.chaos.faults import (
     hangs,
     is_cut,
     mesh_disk_is_full,
+    redis_is_full,
     slices_die,
     snapshot_is_damaged,
     stands_still,
@@ -53,6 +55,12 @@ async def test_redis_dies(chaos: Chaos) -> None:
         await dies(scene, "redis")
 
 
+@pytest.mark.parametrize("names", [("controller", "gateway"), ("redis", "node1")])
+async def test_two_processes_die_at_once(chaos: Chaos, names: tuple[str, str]) -> None:
+    async with chaos(more={"controller": {"lost_after_ms": 20_000}}) as scene:
+        await asyncio.gather(*(dies(scene, name) for name in names))
+
+
 async def test_a_node_s_slices_die(chaos: Chaos) -> None:
     async with chaos() as scene:
         slices_die(scene, "node2")
@@ -75,6 +83,12 @@ async def test_streams_are_cut(chaos: Chaos) -> None:
 async def test_a_node_s_disk_is_full(chaos: Chaos) -> None:
     async with chaos() as scene:
         await disk_is_full(scene, "node0")
+
+
+# attack: D1
+async def test_redis_is_full_for_a_while(chaos: Chaos) -> None:
+    async with chaos() as scene:
+        await redis_is_full(scene, 10.0)
 
 
 # attack: I1
