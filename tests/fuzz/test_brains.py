@@ -59,7 +59,7 @@ from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wire, order_to_wire
-from tests.fuzz.budget import fuzzed, promptly
+from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import AWKWARD_NUMBERS, any_message, texts
 from tests.support.node import answer
 from tests.support.small_catalog import SMALL, in_phases
@@ -290,7 +290,7 @@ def test_a_scheduler_has_an_answer_to_whatever_comes_from_outside(
     catalog = CATALOGS[tasks]
     scheduler = build_scheduler(catalog, settings)
     now_us = 0
-    with promptly():
+    with within_bounds():
         tell(scheduler, 0, joining(4, 1000, 0))
         for later_us, step in story:
             event = step(scheduler)
@@ -399,7 +399,7 @@ def check_pool(pool: Pool, commands: list[PoolCommand]) -> None:
 def test_a_pool_has_an_answer_to_whatever_a_controller_says(story: list[tuple[int, Any]]) -> None:
     pool = Pool(SMALL, NODE, vcpus=4, memories_mb=(1000, 500))
     now_us, owed = 0, list[PoolCommand | TaskLeftSlices]()
-    with promptly():
+    with within_bounds():
         for later_us, told in story:
             event = pool_event(told, owed)
             if event is not None:
