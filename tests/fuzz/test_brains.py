@@ -58,6 +58,7 @@ from esg.limits import LAST_TASK, LONGEST_TASK_US, LONGEST_US, MOST_SLICE_MB, MO
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
+from esg.runtime.wire.checks import check_submission
 from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wire, order_to_wire
 from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import AWKWARD_NUMBERS, any_message, texts
@@ -90,6 +91,7 @@ def always(read: Callable[[Any], Event]) -> Callable[[Any], Step]:
 
 
 def arrival(submission: wire.Submission) -> RequestArrived:
+    check_submission(submission.request_id, submission.owner, submission.payload)
     return RequestArrived(
         request=submission.request_id,
         application=submission.application,
