@@ -31,12 +31,12 @@ from esg.core.messages.task_order import TaskOrder
 from esg.core.sessions.interest import Interest, wanted_memo
 from esg.core.state.state import Request
 from esg.errors import Rejected
-from esg.limits import MOST_INLINE_BYTES
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal
 from esg.runtime.security.ownership import owned, seen
+from esg.runtime.wire.checks import check_submission
 from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
@@ -118,8 +118,10 @@ class GatewayStreams:
             self._submit(follower, submission)
 
         request, later = submission.request_id, submission.fetched_later
-        if len(submission.payload) > MOST_INLINE_BYTES:
-            _refuse(follower, request, Rejected("payload: is too large to travel with its request"))
+        try:
+            check_submission(request, submission.owner, submission.payload)
+        except Rejected as error:
+            _refuse(follower, request, error)
             return
         memo = wanted_memo(follower.session, fetched_later=later)
         record = self._find(request)

@@ -8,6 +8,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from redis.asyncio import Redis
+
 from esg.client import AsyncClient
 from esg.local.procfs import in_session
 from esg.local.supervisor import ProcessState
@@ -113,6 +115,20 @@ async def disk_is_full(scene: Scene, node: str) -> None:
     await until(noticed)
     await scene.load.goes_on(10)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+async def redis_is_full(scene: Scene, full_s: float) -> None:
+    """Have Redis refuse whatever would take room, for so long."""
+    async with Redis.from_url(scene.mesh.redis_url) as redis:
+        before = (await redis.config_get("maxmemory"))["maxmemory"]
+        await redis.config_set("maxmemory", "1")
+
+        async def refuses() -> bool:
+            return "errorstat_OOM" in await redis.info("errorstats")
+
+        await until(refuses)
+        await asyncio.sleep(full_s)  # the fault itself: for so long, there is no room
+        await redis.config_set("maxmemory", before)
 
 
 async def hangs(scene: Scene, name: str) -> None:

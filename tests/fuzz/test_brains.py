@@ -2,7 +2,8 @@
 numbers there are: an answer or a `Rejected`, never another error, and books that balance."""
 
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from esg.controller.convert import application_from_wire, result_to_wire
 from esg.controller.durability.recovery import deciding
+from esg.core.catalog.phases import Phases
 from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -23,9 +25,13 @@ from esg.core.messages.events import (
     InstanceReady,
     InvokerJoined,
     InvokerLost,
+    InvokerNews,
+    InvokerReported,
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
+    RequestWanted,
+    RunningTask,
     SliceInventory,
     TaskFailed,
     TaskFinished,
@@ -41,6 +47,7 @@ from esg.core.messages.node import (
     ReloadFunction,
     SliceBack,
     SliceLost,
+    TaskLeftSlices,
     TellScheduler,
 )
 from esg.core.pool.pool import Pool
@@ -51,13 +58,16 @@ from esg.limits import LAST_TASK, LONGEST_TASK_US, LONGEST_US, MOST_SLICE_MB, MO
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
+from esg.runtime.wire.checks import check_submission
 from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wire, order_to_wire
-from tests.fuzz.budget import fuzzed, promptly
+from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import AWKWARD_NUMBERS, any_message, texts
-from tests.support.small_catalog import SMALL
+from tests.support.node import answer
+from tests.support.small_catalog import SMALL, in_phases
 
 NODE = "n0"
 FUNCTIONS = sorted(SMALL.functions)
+CATALOGS = {"joint": SMALL, "phased": in_phases(SMALL)}
 LATER_US = st.sampled_from([0, 1, 10**4, 10**6, 10**9, 2**45])
 TIMES_US = st.sampled_from([0, 1, 10**5, 10**9, LONGEST_TASK_US])
 
@@ -81,6 +91,7 @@ def always(read: Callable[[Any], Event]) -> Callable[[Any], Step]:
 
 
 def arrival(submission: wire.Submission) -> RequestArrived:
+    check_submission(submission.request_id, submission.owner, submission.payload)
     return RequestArrived(
         request=submission.request_id,
         application=submission.application,
@@ -99,6 +110,11 @@ def registration(names: list[str], functions: list[str], scale: float | None) ->
     return wire.PutApplicationRequest(name="new", stages=stages, slo_scale=scale)
 
 
+asked = st.builds(
+    wire.Submission,
+    request_id=st.sampled_from(["r1", "r2", "r3", "r4"]),
+    application=st.sampled_from(sorted(SMALL.applications)),
+)
 registrations = st.one_of(
     any_message(wire.PutApplicationRequest),
     st.builds(
@@ -131,17 +147,68 @@ def of_a_task(made: Callable[[str, str], Event]) -> Step:
     return happens
 
 
-def ending(loading_us: int, running_us: int) -> Step:
-    return of_a_task(
-        lambda task, invoker: TaskFinished(
-            task=task, invoker=invoker, loading_us=loading_us, running_us=running_us
+def said(event: InvokerNews) -> Event | None:
+    """The same, as it comes over the wire; None if the converter refuses it."""
+    try:
+        return news_from_wire(news_to_wire(event), NODE)
+    except Rejected:
+        return None
+
+
+def ending(
+    times_us: tuple[int, int], phases: Phases | None, slices: tuple[int, ...], goes_on: str
+) -> Step:
+    """The oldest task's end. The node may say that it went on with what stood in its order, or with
+    anything else."""
+
+    def happens(scheduler: Scheduler) -> Event | None:
+        task = next(iter(scheduler.state.tasks.values()), None)
+        if task is None:
+            return None
+        standing = "" if task.then is None else task.then.task
+        return said(
+            TaskFinished(
+                task=task.name,
+                invoker=task.invoker,
+                loading_us=times_us[0],
+                running_us=times_us[1],
+                phases=phases,
+                slices=slices,
+                continued=goes_on.replace("*", standing),
+            )
         )
+
+    return happens
+
+
+def joining(
+    vcpus: int, memory_mb: int, latest_task: int, running: tuple[RunningTask, ...] = ()
+) -> Event:
+    slices = tuple(SliceInventory(memory_mb=memory_mb) for _ in range(3))
+    return InvokerJoined(
+        invoker=NODE, vcpus=vcpus, slices=slices, running=running, latest_task=latest_task
     )
 
 
-def joining(vcpus: int, memory_mb: int, latest_task: int) -> Event:
-    slices = tuple(SliceInventory(memory_mb=memory_mb) for _ in range(3))
-    return InvokerJoined(invoker=NODE, vcpus=vcpus, slices=slices, latest_task=latest_task)
+def inventory(joins: bool, holds: list[tuple[int, list[int]]]) -> Step:
+    """What a node says it runs: the oldest tasks that are known, and others, with whatever it says
+    they hold."""
+
+    def happens(scheduler: Scheduler) -> Event | None:
+        names = [*scheduler.state.tasks, "t7", "x"]
+        running = tuple(
+            RunningTask(task=name, vcpus=vcpus, slices=tuple(slices))
+            for name, (vcpus, slices) in zip(names, holds, strict=False)
+        )
+        joined = joining(4, 1000, 7, running)
+        assert isinstance(joined, InvokerJoined)
+        if joins:
+            return said(joined)
+        return said(
+            InvokerReported(invoker=NODE, slices=joined.slices, running=running, latest_task=7)
+        )
+
+    return happens
 
 
 def known(event: Event) -> Step:
@@ -149,10 +216,24 @@ def known(event: Event) -> Step:
 
 
 steps: st.SearchStrategy[Step] = st.one_of(
+    asked.map(always(arrival)),
     registrations.map(always(application_from_wire)),
     submissions.map(always(arrival)),
     any_message(wire.InvokerNote).map(always(lambda note: news_from_wire(note, NODE))),
-    st.builds(ending, TIMES_US, TIMES_US),
+    st.builds(
+        ending,
+        st.tuples(TIMES_US, TIMES_US),
+        st.one_of(st.none(), st.builds(Phases, TIMES_US, TIMES_US, TIMES_US)),
+        st.lists(st.integers(-1, 3), max_size=3).map(tuple),
+        st.sampled_from(["", "*", "t7", "x"]),
+    ),
+    st.builds(
+        inventory,
+        st.booleans(),
+        st.lists(
+            st.tuples(st.integers(0, 4), st.lists(st.integers(-1, 3), max_size=2)), max_size=3
+        ),
+    ),
     st.builds(
         joining,
         st.sampled_from([0, 4, MOST_VCPUS]),
@@ -171,6 +252,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
             known(Woke()),
             known(InvokerLost(invoker=NODE)),
             known(RequestCancelled(request="r1")),
+            known(RequestWanted(request="r1")),
             known(ApplicationRetired(application="new")),
             of_a_task(lambda task, node: TaskFailed(task=task, invoker=node, reason="x")),
         ]
@@ -194,17 +276,23 @@ def tell(scheduler: Scheduler, now_us: int, event: Event) -> list[Command]:
 
 
 # attack: A1
-@pytest.mark.parametrize("policy", ["apex", "esg", "infless"])
+@pytest.mark.parametrize(
+    ("policy", "tasks"),
+    [("apex", "joint"), ("apex", "phased"), ("esg", "joint"), ("infless", "joint")],
+)
 @fuzzed()
-@given(st.lists(st.tuples(LATER_US, steps), max_size=25))
+@given(st.lists(st.tuples(LATER_US, steps), min_size=8, max_size=25))
 def test_a_scheduler_has_an_answer_to_whatever_comes_from_outside(
-    policy: str, story: list[tuple[int, Step]]
+    policy: str, tasks: str, story: list[tuple[int, Step]]
 ) -> None:
     # As a live controller has them, with limits that are soon reached
-    settings = deciding(ControllerSettings(policy=policy, max_waiting=3, max_waiting_in_all=4))
-    scheduler = build_scheduler(SMALL, settings)
+    settings = deciding(
+        ControllerSettings(policy=policy, tasks=tasks, max_waiting=3, max_waiting_in_all=4)
+    )
+    catalog = CATALOGS[tasks]
+    scheduler = build_scheduler(catalog, settings)
     now_us = 0
-    with promptly():
+    with within_bounds():
         tell(scheduler, 0, joining(4, 1000, 0))
         for later_us, step in story:
             event = step(scheduler)
@@ -215,27 +303,41 @@ def test_a_scheduler_has_an_answer_to_whatever_comes_from_outside(
                 if isinstance(command, CorrectProfiles):
                     tell(scheduler, now_us, ProfilesCorrected(corrections=command.corrections))
             assert scheduler.next_wake is None or scheduler.next_wake > now_us
-        again = build_scheduler(SMALL, settings, scheduler.snapshot())
+        again = build_scheduler(catalog, settings, scheduler.snapshot())
         assert again.snapshot() == scheduler.snapshot()
 
 
 # ---- a node's pool
 
-likely_orders = st.builds(
-    lambda task, slices, vcpus, function: wire.Order(
-        start=wire.TaskOrder(
-            task=task,
-            function=function,
-            config=model.Config(batch=1, vcpus=vcpus, vgpus=len(slices)),
-            slices=slices,
-            jobs=[wire.Job(request_id="r1", inputs=[wire.Input(payload="@")], payload=b"x")],
-        )
+named_tasks = st.sampled_from(["t1", "t2", "t3", "t9"])
+task_orders = st.builds(
+    lambda task, slices, vcpus, function, phased, times_us: wire.TaskOrder(
+        task=task,
+        function=function,
+        config=model.Config(batch=1, vcpus=vcpus, vgpus=len(slices)),
+        slices=slices,
+        jobs=[wire.Job(request_id="r1", inputs=[wire.Input(payload="@")], payload=b"x")],
+        phased=phased,
+        spare_us=times_us[0],
+        within_us=times_us[1],
     ),
-    st.sampled_from(["t1", "t2", "t3", "t9", f"t{LAST_TASK}", f"t{2**64}", "", "t-1", "t²"]),
-    st.lists(st.integers(-1, 2), max_size=3),
-    st.sampled_from([1, 0, -1, 4, MOST_VCPUS]),
+    st.one_of(named_tasks, st.sampled_from([f"t{LAST_TASK}", f"t{2**64}", "", "t-1", "t²"])),
+    st.one_of(st.just([0]), st.lists(st.integers(-1, 2), max_size=3)),
+    st.one_of(st.just(1), st.sampled_from([0, -1, 4, MOST_VCPUS])),
     st.sampled_from([*FUNCTIONS, "?"]),
+    st.booleans(),
+    st.tuples(TIMES_US, TIMES_US),
 )
+
+
+def chained(orders: list[Any]) -> Any:
+    """Each a standing order of the one before."""
+    for earlier, later in reversed(list(pairwise(orders))):
+        earlier.then.CopyFrom(later)
+    return wire.Order(start=orders[0])
+
+
+likely_orders = st.lists(task_orders, min_size=1, max_size=3).map(chained)
 pool_slices, functions = st.integers(0, 1), st.sampled_from(FUNCTIONS)
 node_facts: st.SearchStrategy[PoolEvent] = st.one_of(
     st.builds(ModelLoaded, slice=pool_slices, function=functions),
@@ -244,25 +346,47 @@ node_facts: st.SearchStrategy[PoolEvent] = st.one_of(
     st.builds(SliceBack, slice=pool_slices),
     st.builds(ReloadFunction, function=functions),
     st.builds(FunctionReloaded, function=functions),
-    st.builds(ExecutionEnded, task=st.sampled_from(["t1", "t2", "t9"]), failure=texts),
+    st.builds(ExecutionEnded, task=named_tasks, failure=st.one_of(st.just(""), texts)),
     st.just(Woke()),
 )
 
 
-def pool_event(said: Any) -> PoolEvent | None:
-    if not isinstance(said, wire.Order):
-        event: PoolEvent = said
+class Answer(NamedTuple):
+    """The slices have carried out what they were asked for longest ago."""
+
+    failure: str
+
+
+told_a_pool: st.SearchStrategy[Any] = st.integers(0, 3).flatmap(
+    [
+        likely_orders,
+        st.builds(Answer, st.sampled_from(["", "", "broken"])),
+        node_facts,
+        any_message(wire.Order),
+    ].__getitem__
+)
+
+
+def pool_event(told: Any, owed: list[PoolCommand | TaskLeftSlices]) -> PoolEvent | None:
+    if isinstance(told, Answer):
+        answered = answer(owed.pop(0), told.failure) if owed else None
+        if isinstance(answered, TaskLeftSlices):
+            owed.append(answered)  # and the rest of it
+        return answered
+    if not isinstance(told, wire.Order):
+        event: PoolEvent = told
         return event
     try:
-        order = order_from_wire(said, NODE)
+        order = order_from_wire(told, NODE)
     except Rejected:
         return None
     return order if isinstance(order, PoolEvent) else None  # data orders are the store's
 
 
 def check_pool(pool: Pool, commands: list[PoolCommand]) -> None:
-    held = [index for task in pool.running.values() for index in task.order.slices]
-    vcpus = sum(task.order.config.vcpus for task in pool.running.values())
+    running = [task.inventory() for task in pool.running.values()]
+    held = [index for task in running for index in task.slices]
+    vcpus = sum(task.vcpus for task in running)
     assert len(set(held)) == len(held)
     assert 0 <= pool.vcpus_free == pool.vcpus - vcpus
     for command in commands:
@@ -273,18 +397,15 @@ def check_pool(pool: Pool, commands: list[PoolCommand]) -> None:
 
 
 @fuzzed()
-@given(
-    st.lists(
-        st.tuples(LATER_US, st.one_of(likely_orders, any_message(wire.Order), node_facts)),
-        max_size=25,
-    )
-)
+@given(st.lists(st.tuples(LATER_US, told_a_pool), min_size=8, max_size=25))
 def test_a_pool_has_an_answer_to_whatever_a_controller_says(story: list[tuple[int, Any]]) -> None:
     pool = Pool(SMALL, NODE, vcpus=4, memories_mb=(1000, 500))
-    now_us = 0
-    with promptly():
-        for later_us, said in story:
-            event = pool_event(said)
+    now_us, owed = 0, list[PoolCommand | TaskLeftSlices]()
+    with within_bounds():
+        for later_us, told in story:
+            event = pool_event(told, owed)
             if event is not None:
                 now_us += later_us
-                check_pool(pool, pool.handle(now_us, event))
+                commands = pool.handle(now_us, event)
+                check_pool(pool, commands)
+                owed += [c for c in commands if not isinstance(c, TellScheduler)]

@@ -15,7 +15,7 @@ from esg.core.scheduler.scheduler import build_scheduler
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.settings import ControllerSettings
-from tests.fuzz.budget import fuzzed, promptly
+from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import any_message
 from tests.support.controller_peers import greeting, joined, submission
 from tests.support.small_catalog import SMALL
@@ -87,5 +87,5 @@ async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> 
 @fuzzed()
 @given(gateway_notes, invoker_notes, st.booleans())
 def test_peers_may_say_anything(gateway: list[Any], invoker: list[Any], polite: bool) -> None:
-    with promptly():
+    with within_bounds():
         asyncio.run(spoken_to(gateway, invoker, polite=polite))

@@ -28,7 +28,7 @@ from esg.runtime.settings_file import Settings
 from esg.workload.saved import read_arrivals
 from esg.workload.traces.read import FORMATS, read_trace
 from tests.fuzz.broken import spoilt
-from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
+from tests.fuzz.budget import MOST_BYTES, fuzzed, gives_a_value_or_is_refused
 from tests.support.paths import ROOT
 from tests.support.sealed import plain
 
@@ -361,7 +361,7 @@ def test_certificates_and_keys(pem: Path, change: bytes) -> None:
 
 
 def test_the_harness_notices(folder: Path) -> None:
-    """Another error than a refusal fails, and so does no answer."""
+    """Another error than a refusal fails, and so does what takes all memory."""
 
     def wrong() -> Any:
         raise KeyError("x")
@@ -372,3 +372,5 @@ def test_the_harness_notices(folder: Path) -> None:
     gives_a_value_or_is_refused(refused)
     with pytest.raises(KeyError):
         gives_a_value_or_is_refused(wrong)
+    with pytest.raises(MemoryError):
+        gives_a_value_or_is_refused(lambda: bytes(2 * MOST_BYTES))

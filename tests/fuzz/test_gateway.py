@@ -19,7 +19,7 @@ from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.settings import CommonSettings
 from esg.runtime.settings_file import Settings
-from tests.fuzz.budget import fuzzed, promptly
+from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import any_message, bytes_of
 from tests.support.controller_peers import running_controller
 from tests.support.redis_server import RedisServer
@@ -151,7 +151,7 @@ def test_a_message_that_protobuf_understands(
     streams = METHODS[method].client_streaming
     some = st.lists(any_message(kind_of(method)), min_size=1, max_size=3 if streams else 1)
     messages = data.draw(some)
-    with promptly():
+    with within_bounds():
         code = answered(link, method, [message.SerializeToString() for message in messages])
     assert code in {grpc.StatusCode.OK, *REFUSALS, *waited(method)}
 
@@ -161,7 +161,7 @@ def test_a_message_that_protobuf_understands(
 @given(data=st.data())
 def test_bytes_of_any_kind(link: grpc.Channel, method: str, data: st.DataObject) -> None:
     encoded = data.draw(bytes_of(kind_of(method)))
-    with promptly():
+    with within_bounds():
         code = answered(link, method, [encoded])
     if decodes(method, encoded):
         assert code in {grpc.StatusCode.OK, *REFUSALS, *waited(method)}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
@@ -9,6 +10,7 @@ from esg.client import (
     AlreadyExists,
     AsyncClient,
     Client,
+    DeadlineExceeded,
     InvalidRequest,
     NotFound,
     Outcome,
@@ -143,6 +145,23 @@ async def test_a_cancelled_request_frees_what_it_held(mesh: Mesh, client: AsyncC
     state = await client.get(request)
     assert state.result is not None
     assert state.result.outcome is Outcome.CANCELLED
+    await nothing_is_left(mesh, client)
+
+
+async def test_requests_that_are_given_up_at_any_moment_leave_nothing(
+    mesh: Mesh, client: AsyncClient
+) -> None:
+    async def in_a_hurry(after_ms: int) -> None:
+        with suppress(DeadlineExceeded):
+            await client.submit("scene", b"too slow", timeout_s=after_ms / 1000)
+
+    async def in_doubt(after_ms: int) -> None:
+        request = await client.submit_async("scene", b"not wanted")
+        await asyncio.sleep(after_ms / 1000)
+        await client.cancel(request)
+
+    moments_ms = [*range(1, 6), *range(6, 100, 4)] * 3
+    await asyncio.gather(*(way(ms) for ms in moments_ms for way in (in_a_hurry, in_doubt)))
     await nothing_is_left(mesh, client)
 
 

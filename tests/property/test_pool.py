@@ -7,11 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.events import TaskFailed, TaskFinished, Woke
 from esg.core.messages.node import (
-    AbortTask,
-    EnterSlices,
     ExecuteTask,
-    ExecutionEnded,
-    FunctionReloaded,
     LoadModel,
     PoolCommand,
     PoolEvent,
@@ -20,7 +16,6 @@ from esg.core.messages.node import (
     SliceBack,
     SliceLost,
     TaskLeftSlices,
-    TaskPrepared,
     TellScheduler,
     UnloadModel,
 )
@@ -28,14 +23,13 @@ from esg.core.messages.task_order import TaskOrder
 from tests.support.node import (
     LARGE,
     MEMORY_MB,
+    answer,
     check,
     drop,
-    loaded,
     new_pool,
     recall,
     start,
     stop,
-    unloaded,
     warm,
 )
 
@@ -220,28 +214,6 @@ class AnyPool(RuleBasedStateMachine):
                 self.open.remove(order.event.task)  # exactly once
                 if isinstance(order.event, TaskFinished) and order.event.continued:
                     self.open.add(order.event.continued)
-
-
-def answer(order: PoolCommand | TaskLeftSlices, failure: str) -> PoolEvent:
-    match order:
-        case LoadModel(slice=index, function=function):
-            return unloaded(index, function, failure) if failure else loaded(index, function)
-        case UnloadModel(slice=index, function=function):
-            return unloaded(index, function)
-        case ReplaceModel(function=function):
-            return FunctionReloaded(function=function)
-        case ExecuteTask(order=task) if task.phased and not failure:
-            return TaskPrepared(task=task.task)
-        case EnterSlices(task=name) if not failure:
-            return TaskLeftSlices(task=name)
-        case EnterSlices(task=name) | TaskLeftSlices(task=name):
-            return ExecutionEnded(task=name, failure=failure)
-        case ExecuteTask(order=task):
-            return ExecutionEnded(task=task.task, failure=failure)
-        case AbortTask(task=name):
-            return ExecutionEnded(task=name, failure="stopped")
-        case TellScheduler():
-            raise AssertionError("nobody answers a report")
 
 
 AnyPool.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

@@ -22,12 +22,20 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import InstanceGone, InstanceReady, TaskFailed, TaskFinished
 from esg.core.messages.node import (
+    AbortTask,
+    EnterSlices,
+    ExecuteTask,
+    ExecutionEnded,
+    FunctionReloaded,
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
+    ReplaceModel,
     SliceLost,
+    TaskLeftSlices,
+    TaskPrepared,
     TellScheduler,
     UnloadModel,
 )
@@ -126,6 +134,29 @@ def _promised(task: Running) -> tuple[int, ...]:
 
 
 # What a node is told.
+
+
+def answer(order: PoolCommand | TaskLeftSlices, failure: str) -> PoolEvent:
+    """What the slices say of an order, or of having been left, if all goes well or fails."""
+    match order:
+        case LoadModel(slice=index, function=function):
+            return unloaded(index, function, failure) if failure else loaded(index, function)
+        case UnloadModel(slice=index, function=function):
+            return unloaded(index, function)
+        case ReplaceModel(function=function):
+            return FunctionReloaded(function=function)
+        case ExecuteTask(order=task) if task.phased and not failure:
+            return TaskPrepared(task=task.task)
+        case EnterSlices(task=name) if not failure:
+            return TaskLeftSlices(task=name)
+        case EnterSlices(task=name) | TaskLeftSlices(task=name):
+            return ExecutionEnded(task=name, failure=failure)
+        case ExecuteTask(order=task):
+            return ExecutionEnded(task=task.task, failure=failure)
+        case AbortTask(task=name):
+            return ExecutionEnded(task=name, failure="stopped")
+        case TellScheduler():
+            raise AssertionError("nobody answers a report")
 
 
 def start(

@@ -160,7 +160,7 @@ class Dispatcher:
     def _start(self, view: QueueView, offer: Offer, placement: Placement) -> None:
         plan, node, queue = placement.plan, placement.node, view.queue
         state, config, function = self._state, plan.config, view.stage.function
-        state.tasks_started = number = state.tasks_started + 1
+        number = state.new_task()
         name = f"t{number}"
         planned = plan.steps if offer.travels else ()
         requests = self._lifecycle.start_jobs(queue, config.batch, offer.picks, name, planned)

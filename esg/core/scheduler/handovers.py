@@ -68,7 +68,7 @@ class Handovers:
         state = self._state
         while state.handovers and state.handovers[0].at_us <= now_us:
             task = state.tasks.get(heappop(state.handovers).task)
-            if task is not None:
+            if task is not None and task.prepared_us:  # not one that was found there since
                 self._hand_over(task, now_us)
 
     def next_us(self) -> int:

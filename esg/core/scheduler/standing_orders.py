@@ -128,7 +128,7 @@ class StandingOrders:
         predicted_us: int,
         within_us: int,
     ) -> TaskOrder:
-        self._state.tasks_started = number = self._state.tasks_started + 1
+        number = self._state.new_task()
         keep = bool(self._catalog.applications[task.application].successors[stage.name])
         inputs = tuple([Output(stage=before, invoker=task.invoker) for before in stage.after])
         return TaskOrder(

@@ -316,6 +316,14 @@ class State(Record, dict=True, gc=True):
         draining = self.health.draining
         return everywhere.without(draining) if draining else everywhere
 
+    def new_task(self) -> int:
+        """The number of the next task: the one after the last, but none that a node says it runs
+        without having been told to."""
+        self.tasks_started += 1
+        while f"t{self.tasks_started}" in self.tasks:
+            self.tasks_started += 1
+        return self.tasks_started
+
     def add_node(self, node: NodeBooks) -> None:
         self.nodes[node.invoker] = node
         self.__dict__.pop("_everywhere", None)

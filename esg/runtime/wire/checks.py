@@ -177,6 +177,12 @@ def _check_source(source: Input) -> None:
             _check_names(stage, invoker)
 
 
+def check_submission(request: str, owner: str, payload: bytes) -> None:
+    """Refuse what no node would take an order for."""
+    _check_names(request, owner)
+    check_inline(payload)
+
+
 def check_inline(content: bytes) -> None:
     """Refuse data that is too large to travel with a message."""
     _within("bytes of inline data", len(content), MOST_INLINE_BYTES)

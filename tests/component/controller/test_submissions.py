@@ -42,6 +42,18 @@ async def test_a_request_is_accepted_and_answered_once() -> None:
         assert result.cost_usd == pytest.approx(sum(s.cost_usd for s in result.stages))
 
 
+@pytest.mark.parametrize("more", [{"request_id": "r" * 301}, {"owner": "o" * 301}])
+async def test_a_name_that_no_node_would_take_is_refused(more: dict[str, str]) -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        note = submission("r1", "photo")
+        for field, name in more.items():
+            setattr(note.submission, field, name)
+        door.say(note)
+        (refused,) = await door.hears("refused")
+        assert refusal_code(refused) == grpc.StatusCode.INVALID_ARGUMENT
+        assert not controller.state.requests
+
+
 @pytest.mark.parametrize(
     ("application", "more", "expected", "words"),
     [

@@ -143,6 +143,15 @@ def test_a_node_that_is_lost_leaves_nothing_to_hand_over(desk: Desk) -> None:
     assert not desk.scheduler.state.handovers
 
 
+def test_a_task_that_was_given_up_and_is_still_there_hands_nothing_over(desk: Desk) -> None:
+    """Whoever stops it does not know how far it is."""
+    desk.at(0, node(), arrived("r1", slo_us=SLOW_US))
+    stray = RunningTask(task="t1", vcpus=4, slices=(0,))
+    desk.at(ms(10), node(vgpus=2, running=(stray,), latest_task=1))  # with one slice more
+    live(desk, ms(500))
+    assert (books(desk).vcpus_free, books(desk).slices[0].holder) == (0, "t1")
+
+
 def test_tasks_with_standing_orders_keep_what_they_have(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(catalog=PHASED, settings=SETTINGS, policy=apex)
     models = ("resize", "detect", "label")

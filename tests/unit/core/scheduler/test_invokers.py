@@ -244,6 +244,14 @@ def test_a_report_that_shows_room_wakes_those_who_wait_for_it(foreseeing_desk: D
     assert desk.new_orders == [drop("depth"), start("t3", "scan/detect", "r3")]
 
 
+def test_a_stray_has_its_number_to_itself_even_if_that_was_still_to_come(desk: Desk) -> None:
+    next_one = RunningTask(task="t1", vcpus=1, slices=(0,))
+    desk.at(ms(0), joined("i0", running=(next_one,)), arrived("r1"))
+    assert desk.orders == [stop("t1"), start("t2", "scan/detect", "r1")]
+    desk.at(ms(1), failed("t1"))
+    assert list(desk.scheduler.state.tasks) == ["t2"]
+
+
 def test_a_stray_that_claims_a_slice_twice_or_one_that_is_not_there_is_not_booked(
     desk: Desk,
 ) -> None:
