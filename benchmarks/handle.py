@@ -22,7 +22,8 @@ from rich.progress import track
 from rich.table import Table
 
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog, on_its_cluster
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.durations import Durations
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from esg.client.status import NodeStatus
-from esg.core.catalog.model import Application, Catalog, Cluster, Stage
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event

@@ -39,7 +39,8 @@ from benchmarks.apex.cases import (
 )
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog, on_its_cluster
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.shipped import catalog_path
 from esg.core.metrics import percentiles

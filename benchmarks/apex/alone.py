@@ -24,7 +24,8 @@ from rich.table import Table
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, Stage, on_its_cluster
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.durations import DurationSettings
 from esg.core.search.frontier import Frontier
 from esg.emulator.scenario import SETTINGS

@@ -6,7 +6,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from esg.core.catalog.model import Application, Catalog, Cluster, Stage
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.slice_kinds import NodeClass, parse_layout
 from esg.core.durations import Durations, DurationSettings

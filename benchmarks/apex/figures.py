@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.apex.cases import LOADS
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import on_its_cluster
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.emulator.scenario import SETTINGS
 
 WIDTH, HEIGHT, MARGIN = 640, 300, 50

@@ -37,7 +37,7 @@ from benchmarks.search.growth import Build, Growth, builds, growth, growth_steps
 from benchmarks.search.measure import Cell, DisagreementError
 from benchmarks.search.questions import SEED
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import on_its_cluster
+from esg.core.catalog.on_kinds import on_its_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

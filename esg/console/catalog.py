@@ -52,7 +52,7 @@ def warn_of_deadlines(known: "Catalog", path: Path | None) -> None:
 
 def deadline_complaints(known: "Catalog", path: Path | None) -> list[str]:
     """What is wrong with the SLOs of a catalog, where, and what to do."""
-    from esg.core.catalog.model import on_its_cluster
+    from esg.core.catalog.on_kinds import on_its_cluster
 
     source = "the catalog of ESG" if path is None else str(path)
     return [

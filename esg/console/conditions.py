@@ -11,7 +11,8 @@ import typer
 
 from esg.console.formatting import counted, joined
 from esg.console.options import TASKS_HELP, above_zero, at_least
-from esg.core.catalog.model import Catalog, Cluster
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Catalog
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.slice_kinds import USUAL as USUAL_KIND
 from esg.core.catalog.slice_kinds import NodeClass, SliceKind, layout_text, parse_layouts

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from esg.core.catalog.model import Catalog, Cluster, scaled
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Catalog, scaled
 from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.journal.format import JournalEntry, catalog_digest
 from esg.core.journal.replay import Observe, Replayed, replay_segments

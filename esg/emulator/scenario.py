@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled, with_tasks
+from esg.core.catalog.model import Application, Catalog, Function, scaled, with_tasks
 from esg.core.catalog.profile import Profile
 from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE

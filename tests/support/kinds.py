@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model import Application, Catalog, Function, Stage
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import USUAL, SliceKind, mig_kind

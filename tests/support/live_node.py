@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 from redis import Redis
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Catalog, Cluster, Function
+from esg.core.catalog.model import Catalog, Function
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import all_alike

@@ -9,8 +9,9 @@ same orders. The node has two slices of 10 MB and four vCPUs.
 
 from collections.abc import Collection, Sequence
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Catalog, Cluster, Function
+from esg.core.catalog.model import Catalog, Function
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import USUAL, SliceKind

@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import (
-    Application,
-    Catalog,
-    Cluster,
-    Function,
-    Stage,
-    on_its_cluster,
-)
+from esg.core.catalog.model import Application, Catalog, Function, Stage
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import all_alike
 from esg.core.durations import Durations

@@ -24,8 +24,9 @@ all of them. A slice of a 3g costs thirty picodollars per microsecond, and one w
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage, with_profiles
+from esg.core.catalog.model import Application, Catalog, Function, Stage, with_profiles
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import (

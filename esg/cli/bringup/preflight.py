@@ -6,7 +6,7 @@ from pathlib import Path
 from esg.cli.bringup.slices_told import ToldSlices
 from esg.console.catalog import deadline_complaints, read_catalog
 from esg.console.formatting import counted
-from esg.core.catalog.model import OnKinds
+from esg.core.catalog.on_kinds import OnKinds
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import find_devices
 from esg.invoker.triton.install import find_triton

@@ -15,7 +15,8 @@ from esg.cli.evaluation.training import trained_file
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import print_line, terminal
-from esg.core.catalog.model import Catalog, Cluster
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Catalog
 from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.policies.table import learns
 from esg.emulator.scenario import Scenario, applied, sized

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.catalog.model import Catalog, OnKinds, on_its_cluster, runs_nowhere
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import OnKinds, on_its_cluster, runs_nowhere
 from esg.core.catalog.slice_kinds import USUAL, layout_text, parse_layouts
 from esg.core.catalog.unplanned import unplanned
 from esg.errors import Rejected

@@ -14,7 +14,8 @@ from esg.console.handled import handled_notes
 from esg.console.ports import port_document, ports_text
 from esg.console.shapes import shape_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
-from esg.core.catalog.model import Application, Catalog, Function, on_its_cluster
+from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.shipped import DEFAULT
 from esg.core.catalog.slice_kinds import layout_text
 from esg.core.catalog.unplanned import real_name

@@ -25,7 +25,7 @@ gpu-L4 = { memory_mb = 24_000, usd_per_hour = 0.8 }
 
 from collections.abc import Mapping
 
-from esg.core.catalog.model import Cluster
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.profile import Prices
 from esg.core.catalog.slice_kinds import (
     USUAL,

@@ -31,18 +31,19 @@ Every error names the file, the field and what to do about it. Unknown keys are 
 misspelt key that is silently ignored costs an afternoon.
 """
 
-import csv
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.application_table import application_table
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.cluster_table import SIZE_OF_NODES_ALIKE, cluster_table, kinds_table
 from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.measured_table import measured_table
+from esg.core.catalog.model import Application, Catalog, Function, Stage
 from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.ports import PLAIN_INPUT, PLAIN_OUTPUT, declared_ports
@@ -52,13 +53,10 @@ from esg.core.catalog.slice_kinds import ALL_ALIKE, USUAL, SliceKind, prices_by_
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
-from esg.suggest import shortened
-from esg.units import ms, to_ms
+from esg.units import ms
 
 EXTENDS = "extends"
 MANIFEST = "function.toml"
-ALIKE = ("nodes", "vcpus", "vgpus")
-"""What is said of a cluster without classes."""
 
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
@@ -109,9 +107,6 @@ def catalog_content(path: Path) -> dict[str, Any]:
     for function in shipped["functions"].values():
         for key in ("folder", "profile"):
             function[key] = str(home.parent / function[key])
-    if "classes" in top.table("cluster", required=False).names_in():
-        for key in SIZE_OF_NODES_ALIKE:
-            shipped["cluster"].pop(key, None)
     for key, table in shipped.items():
         if key != EXTENDS:
             top.table(key, required=False)  # refuses what is none
@@ -123,8 +118,8 @@ def _inherited(key: str, table: dict[str, Any], content: dict[str, Any]) -> dict
     """What a catalog takes over of a table, but for what its own words take the place of."""
     own = content.get("cluster", {})
     if key == "cluster" and "classes" in own:
-        return {name: said for name, said in table.items() if name not in ALIKE}
-    if key == "cluster" and not own.keys().isdisjoint(ALIKE):
+        return {name: said for name, said in table.items() if name not in SIZE_OF_NODES_ALIKE}
+    if key == "cluster" and not own.keys().isdisjoint(SIZE_OF_NODES_ALIKE):
         return {name: said for name, said in table.items() if name != "classes"}
     if key == "kinds":
         return {name: said for name, said in table.items() if name != own.get("kind")}
@@ -145,7 +140,8 @@ def load_profile(path: Path, prices: Prices, kinds: Mapping[str, SliceKind] = AL
         times_us, cpu = model.times_us(grid), model.cpu
     else:
         measured = top.table("measured")
-        times_us = _read_table(_file(measured, "table", path.parent))
+        file = _file(measured, "table", path.parent)
+        times_us = measured_table(file, _lines(file))
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
         cpu = None
@@ -316,10 +312,6 @@ def _application(name: str, fields: TomlFields, functions: dict[str, Function]) 
         raise fields.error("", str(error)) from None
 
 
-_COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
-_PHASES = ("slices_ms", "after_ms")
-
-
 def _as_known(
     times_us: Mapping[Config, Phases], of: str, kinds: Mapping[str, SliceKind]
 ) -> dict[Config, Phases]:
@@ -343,75 +335,11 @@ def _as_known(
     return known
 
 
-def _read_table(path: Path) -> dict[Config, Phases]:
-    """A measured table: one row per config; lines that start with # are comments."""
+def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        return path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
-    rows = csv.reader(line for _, line in numbered)
-    header = [name.strip() for name in next(rows, [])]
-    missing = [name for name in _COLUMNS if name not in header]
-    if missing:
-        raise Rejected(
-            f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
-        )
-    times_us: dict[Config, Phases] = {}
-    seen: set[Config] = set()
-    for (number, _), row in zip(numbered[1:], rows, strict=False):
-        config, phases = _table_row(f"{path}:{number}", header, row)
-        if config in seen:
-            raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
-        seen.add(config)
-        if phases is not None:
-            times_us[config] = phases
-    return times_us
-
-
-def _table_row(
-    where: str, header: Sequence[str], row: Sequence[str]
-) -> tuple[Config, Phases | None]:
-    if len(row) != len(header):
-        raise Rejected(f"{where}: {len(row)} cells where the header has {len(header)}")
-    cell = {name: value.strip() for name, value in zip(header, row, strict=True)}
-    try:
-        kind = cell.get("kind", USUAL)
-        config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]), kind)
-        time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
-        slices, after = (float(cell[name]) if cell.get(name) else None for name in _PHASES)
-    except ValueError as error:
-        problem = shortened(str(error))
-        raise Rejected(f"{where}: {problem}; expected whole numbers and times in ms") from None
-    if min(config.batch, config.vcpus, config.vgpus) < 1:
-        raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
-    if time is None:
-        return config, None
-    if not 0 < time <= LONGEST_PART_MS:
-        raise Rejected(
-            f"{where}: time_ms is {time}; it must be positive and at most {LONGEST_PART_MS:g} "
-            "(or empty: does not fit)"
-        )
-    return config, _phases(where, time, slices, after)
-
-
-def _phases(where: str, time: float, slices: float | None, after: float | None) -> Phases:
-    """The phases of a measured task, in whole microseconds: the sum of rounded parts may be one
-    more than their rounded sum."""
-    for name, part in zip(_PHASES, (slices, after), strict=True):
-        if part is not None and not part >= 0:
-            raise Rejected(f"{where}: {name} is {part:g}; it must not be negative (or empty)")
-    parts = (slices or 0.0) + (after or 0.0)
-    if not parts <= time + to_ms(1):
-        raise Rejected(
-            f"{where}: slices_ms and after_ms are parts of time_ms, but add up to {parts:g}, more "
-            f"than {time:g}"
-        )
-    total_us = max(1, ms(time))
-    after_us = min(total_us, ms(after or 0.0))
-    not_after_us = total_us - after_us
-    slices_us = not_after_us if slices is None else min(not_after_us, ms(slices))
-    return Phases(not_after_us - slices_us, slices_us, after_us)
 
 
 def _read_toml(path: Path) -> TomlFields:

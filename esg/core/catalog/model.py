@@ -5,12 +5,11 @@ acyclic, has one root, and knows its shape. Files are read by `catalog.file`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import groupby, repeat
 
-from esg.core.catalog.config import Config
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
@@ -24,7 +23,7 @@ from esg.core.catalog.ports import (
     outputs_by_name,
 )
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.catalog.slice_kinds import USUAL, NodeClass, SliceKind
+from esg.core.catalog.slice_kinds import USUAL, SliceKind
 from esg.errors import Rejected
 from esg.limits import LONGEST_US
 from esg.names import complaint
@@ -249,78 +248,6 @@ def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
     return ordered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Worker nodes, class by class; live invokers register what they have. In the paper's testbed
-    all are alike."""
-
-    classes: tuple[NodeClass, ...]
-
-    @staticmethod
-    def alike(*, nodes: int, vcpus: int, vgpus: int) -> "Cluster":
-        """Equal nodes with usual slices."""
-        return Cluster(classes=(NodeClass(count=nodes, vcpus=vcpus, slices=(USUAL,) * vgpus),))
-
-    @staticmethod
-    def of(nodes: Iterable[NodeClass]) -> "Cluster":
-        """Of these nodes in order, those that are alike and next to each other together."""
-        groups = groupby(nodes, key=lambda one: replace(one, count=1))
-        return Cluster(
-            classes=tuple(replace(one, count=sum(n.count for n in each)) for one, each in groups)
-        )
-
-    def resized(
-        self,
-        *,
-        nodes: int | None = None,
-        vcpus: int | None = None,
-        layouts: Sequence[tuple[str, ...]] = (),
-    ) -> "Cluster":
-        """With another number of nodes, of its classes in the same proportions, another number of
-        vCPUs each, or other slices, in turn."""
-        each = list(self.each())
-        count = nodes or len(each)
-        like = [each[number * len(each) // count] for number in range(count)]
-        return Cluster.of(
-            NodeClass(
-                count=1,
-                vcpus=vcpus or one.vcpus,
-                slices=layouts[number % len(layouts)] if layouts else one.slices,
-            )
-            for number, one in enumerate(like)
-        )
-
-    def each(self) -> Iterator[NodeClass]:
-        """The class of every node, in order."""
-        for one in self.classes:
-            yield from repeat(replace(one, count=1), one.count)
-
-    @property
-    def nodes(self) -> int:
-        return sum(one.count for one in self.classes)
-
-    @property
-    def vcpus(self) -> int:
-        """Of the node that has most."""
-        return max(one.vcpus for one in self.classes)
-
-    @property
-    def vgpus(self) -> int:
-        """Of the node that has most, whatever their kinds."""
-        return max(len(one.slices) for one in self.classes)
-
-    def kinds(self) -> tuple[str, ...]:
-        """Those of its slices, each once."""
-        return tuple(dict.fromkeys(kind for one in self.classes for kind in one.slices))
-
-    def runs(self, config: Config) -> bool:
-        """Whether a task with this config fits on any of its nodes, with nothing else there."""
-        return any(
-            config.vcpus <= one.vcpus and config.vgpus <= one.slices.count(config.kind)
-            for one in self.classes
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Catalog:
     """Functions, applications and the cluster. `kinds` has all kinds of slices that are known, the
@@ -439,68 +366,6 @@ def with_profiles(catalog: Catalog, changed: Callable[[Profile], Profile]) -> Ca
         for name, application in catalog.applications.items()
     }
     return replace(catalog, functions=functions, applications=applications)
-
-
-class OnKinds:
-    """Narrows catalogs to the kinds of slices that there are. What was narrowed once is the same
-    object the next time, so that what was built for it can be used again."""
-
-    def __init__(self, kinds: Iterable[str]) -> None:
-        self.kinds = frozenset(kinds)
-        self._functions: dict[Function, Function] = {}
-        self._applications: dict[Application, Application] = {}
-
-    def of(self, catalog: Catalog) -> Catalog:
-        """The catalog as it is planned with where slices are of these kinds. A function that could
-        run on none of them stays as it is: it waits for nodes that have others."""
-        # in new dictionaries, as another thread may be doing the same (`Scheduler.prepare`)
-        known = self._functions
-        functions = {
-            function: known.get(function) or self._narrowed(function, catalog)
-            for function in catalog.functions.values()
-        }
-        if all(narrowed is function for function, narrowed in functions.items()):
-            return catalog
-        made = self._applications
-        applications = {
-            application: made.get(application) or application.with_functions(functions.__getitem__)
-            for application in catalog.applications.values()
-        }
-        self._functions, self._applications = functions, applications
-        return replace(
-            catalog,
-            functions={name: functions[f] for name, f in catalog.functions.items()},
-            applications={n: applications[a] for n, a in catalog.applications.items()},
-        )
-
-    def able(self, function: Function, catalog: Catalog) -> frozenset[str]:
-        """On which of them the function could run: its profile knows them, and it fits."""
-        known = catalog.kinds
-        return frozenset(
-            kind
-            for kind in function.profile.kinds
-            if kind in self.kinds and known[kind].memory_mb >= function.memory_mb
-        )
-
-    def _narrowed(self, function: Function, catalog: Catalog) -> Function:
-        profile = function.profile.on_kinds(self.able(function, catalog))
-        return function if profile is function.profile else replace(function, profile=profile)
-
-
-def runs_nowhere(catalog: Catalog, function: Function, kinds: Iterable[str]) -> str:
-    """Why a function can run on no slice of these kinds, and what to do."""
-    here = sorted(kinds)
-    names = ", ".join(catalog.kinds[k].name if k in catalog.kinds else k for k in here)
-    only = f"there are only slices of {names}" if names else "there are only usual slices"
-    if any(kind in function.profile.kinds for kind in here):
-        return f"{function.name} needs {function.memory_mb} MB on a slice, and {only}, with less"
-    unknown = f"no profile says what {function.name} takes here"
-    return f"{unknown}: {only}; measure it there with esg profile"
-
-
-def on_its_cluster(catalog: Catalog) -> Catalog:
-    """A catalog without what it says of slices that its own cluster has not got."""
-    return OnKinds(catalog.cluster.kinds()).of(catalog)
 
 
 def with_tasks(catalog: Catalog, mode: TaskMode) -> Catalog:

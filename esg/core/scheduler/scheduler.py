@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from esg.core.catalog.model import Application, Catalog, OnKinds, runs_nowhere, with_tasks
+from esg.core.catalog.model import Application, Catalog, with_tasks
+from esg.core.catalog.on_kinds import OnKinds, runs_nowhere
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode

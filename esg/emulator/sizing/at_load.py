@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from esg.core.catalog.dag import Block, Parallel, Series, Tangle
-from esg.core.catalog.model import Application, Catalog, on_its_cluster
+from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.sizing.plan_columns import PlanColumns, Resources
 from esg.units import US_PER_S

@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from esg.core.catalog.model import Cluster
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.slice_kinds import NodeClass, counts
 from esg.emulator.sizing.fluid_bound import CLOSE, FluidAnswer, FluidModel
 from esg.emulator.sizing.plan_columns import Resources

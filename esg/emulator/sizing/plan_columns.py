@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from esg.core.catalog.model import Application, Cluster
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Application
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import counts

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from esg.core.catalog.model import Application, Catalog, Cluster, OnKinds
+from esg.core.catalog.cluster import Cluster
+from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.on_kinds import OnKinds
 from esg.core.catalog.slice_kinds import NodeClass
 from esg.emulator.scenario import Scenario, applied, sized
 from esg.emulator.sizing.cheapest_fleet import Fleet, FleetPlanner, Kinds, NodeShape, Room

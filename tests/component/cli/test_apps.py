@@ -5,7 +5,7 @@ import pytest
 
 from esg.console.shapes import shape_text
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import on_its_cluster
+from esg.core.catalog.on_kinds import on_its_cluster
 from tests.component.cli.conftest import Run
 
 

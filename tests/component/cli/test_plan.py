@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import on_its_cluster
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.shipped import SHIPPED
 from esg.core.search.frontier import Frontier
 from tests.component.cli.conftest import Run

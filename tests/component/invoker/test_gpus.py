@@ -15,7 +15,8 @@ import pynvml
 import pytest
 
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog, on_its_cluster
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.slice_kinds import USUAL, SliceKind, all_alike
 from esg.errors import Rejected
 from esg.invoker.slices import bringup

@@ -7,7 +7,8 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Stage, on_its_cluster
+from esg.core.catalog.model import Application, Stage
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid
 from esg.emulator.training.bayesian import (

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.cpu_use import CpuUse
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model import Application, Catalog, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.core.catalog.slice_kinds import all_alike

@@ -8,7 +8,8 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.dag import Parallel
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.late_requests import LateRequests
-from esg.core.catalog.model import Catalog, on_its_cluster, scaled
+from esg.core.catalog.model import Catalog, scaled
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.units import ms

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model import Application, Catalog, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import all_alike
 from esg.core.journal.format import (

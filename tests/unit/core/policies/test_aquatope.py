@@ -6,7 +6,8 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, Stage, on_its_cluster
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, StartTask
 from esg.core.messages.events import Event

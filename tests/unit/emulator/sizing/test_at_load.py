@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from esg.core.catalog.cluster import Cluster
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Cluster
 from esg.core.catalog.phases import TaskMode
 from esg.core.messages.events import Event, RequestArrived, RequestCancelled
 from esg.emulator.scenario import Scenario
