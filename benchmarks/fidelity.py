@@ -54,7 +54,7 @@ from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.options import VGPUS
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
-from esg.runtime.slice_kinds import Cpu, Emulated, parse_slices
+from esg.runtime.slice_setting import Cpu, Emulated, parse_slices
 from esg.units import PPM, seconds, to_ms, to_pusd
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix

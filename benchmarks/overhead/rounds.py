@@ -24,7 +24,7 @@ from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
-from esg.runtime.slice_kinds import Emulated
+from esg.runtime.slice_setting import Emulated
 from esg.tensors import behind_lengths
 
 STAGES = 3

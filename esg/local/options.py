@@ -17,7 +17,7 @@ from esg.runtime.logs import check_logging
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import SECTIONS, CommonSettings, ControllerSettings, InvokerSettings
 from esg.runtime.settings_file import CLIENT_VARIABLES, FILE_VARIABLE, Settings, environment
-from esg.runtime.slice_kinds import Addresses, Auto, Emulated, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Emulated, Gpu, Mig, parse_slices
 
 VCPUS = 16
 VGPUS = 7

@@ -21,7 +21,7 @@ from esg.runtime.rpc.addresses import READY_FILE, socket_address
 from esg.runtime.security.tls import Security
 from esg.runtime.settings import GatewaySettings, InvokerSettings
 from esg.runtime.settings_file import environment
-from esg.runtime.slice_kinds import Cpu, Emulated, parse_slices
+from esg.runtime.slice_setting import Cpu, Emulated, parse_slices
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 

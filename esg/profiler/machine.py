@@ -11,7 +11,7 @@ import grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.runtime.rpc.channels import channel
-from esg.runtime.slice_kinds import WORDS
+from esg.runtime.slice_setting import WORDS
 from esg.version import __version__
 
 UNKNOWN = "unknown"

@@ -31,7 +31,7 @@ from esg.files import written
 from esg.profiler.grid import SMALLEST
 from esg.profiler.imported import ImportedTime
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
-from esg.runtime.slice_kinds import CPU_KIND
+from esg.runtime.slice_setting import CPU_KIND
 from esg.units import to_ms
 
 CATALOG = "catalog.toml"

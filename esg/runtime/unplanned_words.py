@@ -1,7 +1,7 @@
 """What is not planned on a kind of slices, in words: why, and what to do about it."""
 
 from esg.core.catalog.unplanned import Unplanned
-from esg.runtime.slice_kinds import measuring
+from esg.runtime.slice_setting import measuring
 
 MANY = 3
 

@@ -20,7 +20,7 @@ from esg.runtime.catalog import load
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.settings_file import Settings
-from esg.runtime.slice_kinds import Emulated, parse_slices
+from esg.runtime.slice_setting import Emulated, parse_slices
 
 
 async def serve(

@@ -27,7 +27,7 @@ from esg.invoker.triton.server import MODELS, TritonServer, link_backends
 from esg.runtime.logs import about
 from esg.runtime.security.plain import check_calling, is_local
 from esg.runtime.settings import CommonSettings, InvokerSettings
-from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from esg.errors import Rejected
 from esg.files import LONGEST_SOCKET_PATH, MEMORY, lock_directory, memory_folder
 from esg.invoker.slices.shm.region import PREFIX
-from esg.runtime.slice_kinds import MOST
+from esg.runtime.slice_setting import MOST
 
 SOCKET = "slice"
 TOKEN_BYTES = 6

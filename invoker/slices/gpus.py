@@ -26,7 +26,7 @@ from typing import Any
 
 from esg.errors import Rejected
 from esg.runtime.logs import about
-from esg.runtime.slice_kinds import GPU_KIND, Auto, Gpu, Mig
+from esg.runtime.slice_setting import GPU_KIND, Auto, Gpu, Mig
 
 log = logging.getLogger(__name__)
 

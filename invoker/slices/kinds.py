@@ -11,7 +11,7 @@ from esg.errors import Rejected
 from esg.invoker.slices.gpus import find_devices
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 from esg.runtime.unplanned_words import unplanned_words
 
 log = logging.getLogger(__name__)

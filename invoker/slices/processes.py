@@ -16,7 +16,7 @@ from esg.errors import Fault
 from esg.invoker.slices.directory import SliceDirectory
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings_file import environment
-from esg.runtime.slice_kinds import Emulated
+from esg.runtime.slice_setting import Emulated
 from esg.runtime.tether import tied
 
 START_S = 60.0

@@ -16,7 +16,7 @@ import yaml
 from esg.runtime.rpc.addresses import service_name
 from esg.runtime.security.authority import CALLERS, SERVICES
 from esg.runtime.settings_file import Settings
-from esg.runtime.slice_kinds import Addresses, parse_slices
+from esg.runtime.slice_setting import Addresses, parse_slices
 from tests.deploy.engine import ROOT
 from tests.support.waiting import until
 

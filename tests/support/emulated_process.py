@@ -17,7 +17,7 @@ import pytest
 
 from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
-from esg.runtime.slice_kinds import Emulated
+from esg.runtime.slice_setting import Emulated
 from tests.support.waiting import until
 
 LONG_MS = 1_800_000

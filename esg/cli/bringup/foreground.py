@@ -24,7 +24,7 @@ from esg.errors import Fault, Rejected
 from esg.local.run_directory import RunDirectory
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 
 INDENT = "    "
 NAME_WIDTH = 11

@@ -9,7 +9,7 @@ from esg.local.paper_cluster import NODES, rate_for
 from esg.local.programs import shared_out
 from esg.names import node_names
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.slice_kinds import Cpu, Emulated, parse_slices
+from esg.runtime.slice_setting import Cpu, Emulated, parse_slices
 
 GB = 1024
 

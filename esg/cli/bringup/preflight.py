@@ -15,7 +15,7 @@ from esg.runtime.catalog import load
 from esg.runtime.security.plain import INSIST, is_loopback
 from esg.runtime.security.policy import public_door
 from esg.runtime.settings import GatewaySettings, InvokerSettings
-from esg.runtime.slice_kinds import Auto, Cpu, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Auto, Cpu, Gpu, Mig, parse_slices
 
 
 def check_door(chosen: Chosen) -> None:

@@ -20,7 +20,7 @@ from esg.local.paper_cluster import PAYLOAD_SCALE, USUAL, nodes_for, nodes_per_p
 from esg.runtime.rpc.addresses import HIGHEST_PORT
 from esg.runtime.settings import DEFAULT_POLICY, CommonSettings, InvokerSettings
 from esg.runtime.settings_file import Settings
-from esg.runtime.slice_kinds import IN_TURN, Auto, Cpu, Emulated, parse_slices
+from esg.runtime.slice_setting import IN_TURN, Auto, Cpu, Emulated, parse_slices
 
 LARGEST_FACTOR = 1_000
 

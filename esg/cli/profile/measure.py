@@ -41,7 +41,7 @@ from esg.profiler.node_under_test import Bench
 from esg.profiler.record import ProfileRecord
 from esg.profiler.samples import ProfilingPayloads
 from esg.profiler.tables import CATALOG, MeasuredNode, profiled, write_catalog, write_profile
-from esg.runtime.slice_kinds import Addresses, parse_slices
+from esg.runtime.slice_setting import Addresses, parse_slices
 
 TRITON = "triton"
 """What the names of a Triton server's processes begin with."""

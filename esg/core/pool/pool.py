@@ -62,7 +62,7 @@ from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.pool.phased import PhasedTasks, phases_of
 from esg.core.pool.reloads import Reloads
 from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
-from esg.core.state.node_books import victims_of
+from esg.core.state.eviction import victims_of
 from esg.limits import LONGEST_TASK_US
 
 

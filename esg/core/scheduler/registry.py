@@ -148,6 +148,14 @@ def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
     return None if why is None else Rejection(RefusalKind.IMPOSSIBLE, why)
 
 
+def check_slo(application: Application, name: str) -> None:
+    """Whether an application, by its plain name, can keep its SLO at all."""
+    fastest_us = application.fastest_us()[application.root]
+    rejection = slo_rejection(name, application.slo_us, fastest_us)
+    if rejection is not None:
+        raise Rejected(rejection.reason)
+
+
 def _checked(event: ApplicationRegistered, base: Catalog) -> Application:
     if len(event.stages) > MOST_STAGES:
         raise Rejected(f"{len(event.stages)} stages; at most {MOST_STAGES} can be registered")

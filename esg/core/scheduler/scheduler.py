@@ -61,7 +61,7 @@ from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.prewarming import PreWarmer
 from esg.core.scheduler.quarantine import Quarantine
-from esg.core.scheduler.registry import Registry, slo_rejection
+from esg.core.scheduler.registry import Registry, check_slo, slo_rejection
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.scheduler.shares import Shares
@@ -321,7 +321,7 @@ class Scheduler:
             draft = self._registry.draft(event)
             basis = self._planning_basis(draft.catalog, self.state.corrections, self.planned)
             if name in draft.current:
-                _check_slo(basis.catalog.applications[draft.current[name].name], name)
+                check_slo(basis.catalog.applications[draft.current[name].name], name)
         except Rejected as error:
             unknown = isinstance(event, ApplicationRetired) and name not in self._current
             kind = RefusalKind.UNKNOWN_APPLICATION if unknown else RefusalKind.INVALID
@@ -375,14 +375,6 @@ class Scheduler:
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
         return rejection
-
-
-def _check_slo(application: Application, name: str) -> None:
-    """Whether an SLO can be kept on the slices that there are."""
-    fastest_us = application.fastest_us()[application.root]
-    rejection = slo_rejection(name, application.slo_us, fastest_us)
-    if rejection is not None:
-        raise Rejected(rejection.reason)
 
 
 def _kinds_of(nodes: Iterable[NodeBooks]) -> frozenset[str]:

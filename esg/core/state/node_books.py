@@ -9,7 +9,7 @@ one soon, that is free again in these books, so that the next task can get ready
 is promised one ahead (`SliceBooks.ahead`), and never further.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
 from typing import ClassVar
 
@@ -18,37 +18,10 @@ from msgspec import field
 from esg.core.catalog.config import Config
 from esg.core.catalog.slice_kinds import USUAL, counts
 from esg.core.messages.codec import Record
+from esg.core.state.eviction import Worth, by_age_alone, victims_of
 from esg.core.state.health import FailedLoads
 from esg.errors import Bug
 from esg.units import NEVER_US
-
-
-def victims_of(
-    idle: Iterable[tuple[float, int, str, int]], missing_mb: int
-) -> tuple[list[str], int]:
-    """Eviction: which idle models go, those of the least worth first, of equals the least recently
-    used, until so much more memory is free; and how much is missing when all of them are gone. Each
-    is given as its worth, when it was last used, its name and its memory.
-
-    >>> idle = [(0.5, 30, "b", 200), (0.1, 40, "c", 200), (0.5, 20, "a", 200)]
-    >>> victims_of(idle, missing_mb=300)
-    (['c', 'a'], -100)
-    """
-    victims: list[str] = []
-    for _, _, name, memory_mb in sorted(idle):
-        if missing_mb <= 0:
-            break
-        victims.append(name)
-        missing_mb -= memory_mb
-    return victims, missing_mb
-
-
-Worth = Callable[[str], float]
-"""What a function's model is worth keeping."""
-
-
-def by_age_alone(_: str) -> float:
-    return 0.0
 
 
 class Resident(Record):

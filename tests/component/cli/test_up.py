@@ -25,7 +25,7 @@ from esg.local.options import Chosen, MeshOptions
 from esg.local.procfs import alive, look
 from esg.local.run_directory import RunDirectory
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.slice_kinds import Mig
+from esg.runtime.slice_setting import Mig
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS

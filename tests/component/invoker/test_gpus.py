@@ -23,7 +23,7 @@ from esg.invoker.slices import bringup
 from esg.invoker.slices.gpus import Device, find_devices, out_of_reach, why_no_driver
 from esg.invoker.slices.kinds import kinds_of_servers, say_kinds
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.slice_kinds import Addresses, Auto, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Gpu, Mig, parse_slices
 
 MB = 2**20
 AUTO, MIG, GPU = Auto(), Mig(), Gpu()

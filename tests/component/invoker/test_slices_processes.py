@@ -12,7 +12,7 @@ import pytest
 from esg.errors import Fault, Rejected
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.tensors.arrays import plain_input
-from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
+from esg.runtime.slice_setting import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 from tests.support.emulated_process import emulated
 from tests.support.listening import tcp_ports
 from tests.support.waiting import LIMIT_S, until
@@ -181,7 +181,7 @@ async def test_a_process_group_is_ended_once_because_its_number_may_be_given_to_
 async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Path) -> None:
     program = (
         "import asyncio, esg.invoker.slices.directory as d, esg.invoker.slices.processes as s\n"
-        "from esg.runtime.slice_kinds import Emulated\n"
+        "from esg.runtime.slice_setting import Emulated\n"
         "async def main():\n"
         "    with d.slice_directory() as directory:\n"
         "        process = s.EmulatedSlices(Emulated('1'), directory)\n"
