@@ -11,10 +11,13 @@ from hypothesis.stateful import rule
 from esg.core.catalog.model import Application
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.slice_kinds import USUAL
+from esg.core.messages.commands import RefuseApplication
 from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import PPM
 from tests.property.test_scheduler_machine import (
+    CHAINS,
+    NAMES,
     NODES,
     VGPUS,
     Node,
@@ -23,6 +26,7 @@ from tests.property.test_scheduler_machine import (
     nodes,
     policy_for,
 )
+from tests.support.desk import registered
 from tests.support.small_catalog import CPU, KINDS, LARGE, MIXED, in_phases
 
 PHASED = in_phases(MIXED)
@@ -63,6 +67,19 @@ class MixedMachine(SchedulerMachine):
     @rule(kind=st.sampled_from(list(KINDS)))
     def all_slices_are_cut_alike(self, kind: str) -> None:
         self.slices_are_cut_anew(list(self.nodes), (kind,) * VGPUS)
+
+    @rule(name=st.sampled_from(NAMES), chain=st.sampled_from(CHAINS), scale=st.sampled_from([1, 5]))
+    def an_application_is_registered(self, name: str, chain: tuple[str, ...], scale: int) -> None:
+        """If it can be in time on the slices that there are, or could run on none of them."""
+        before = self.witness.scheduler.version(name)
+        event = registered(name, *chain, slo_scale=float(scale))
+        refused = [c for c in self.tell(event) if isinstance(c, RefuseApplication)]
+        profiles = [self.catalog.functions[function].profile for function in chain]
+        slo_us = scale * sum(profile.alone_us for profile in profiles)
+        here = self.kinds_here()
+        fastest_us = sum(profile.on_kinds(here).fastest_us for profile in profiles)
+        assert bool(refused) == (slo_us < fastest_us)
+        assert (self.witness.scheduler.version(name) > before) != bool(refused)
 
     @rule(
         functions=st.lists(st.sampled_from(sorted(MIXED.functions)), max_size=2, unique=True),

@@ -87,14 +87,14 @@ def test_a_pool_that_binds_tasks_late_to_slices_of_another_kind(
 
 
 def test_plans_that_go_on_with_slices_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, Scheduler, "_kinds_changed", lambda *_: None)
+    instead(monkeypatch, Scheduler, "_nodes_changed", lambda *_: None)
     assert "and there is" in broken_promise(story=mixed)
 
 
 def test_requests_that_no_slice_can_run_and_that_are_not_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    instead(monkeypatch, Scheduler, "_unprofiled", lambda *_: None)
+    instead(monkeypatch, Scheduler, "_runs_nowhere", lambda *_: None)
     assert broken_promise(story=mixed)
 
 
