@@ -127,6 +127,11 @@ class SliceClient:
         call = self._triton.ServerLive(triton.ServerLiveRequest(), timeout=timeout_s)
         await self._said("answer", call)
 
+    async def give_back(self) -> None:
+        """Let go of shared memory that is not needed any more."""
+        if self._memory is not None:
+            await self._memory.give_back(self._triton)
+
     async def name(self) -> str:
         """What the server calls itself."""
         call = self._triton.ServerMetadata(triton.ServerMetadataRequest(), timeout=CALL_S)

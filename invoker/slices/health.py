@@ -90,6 +90,7 @@ class _Watch:
                 await part.check(self.silent_s)
             except Fault as fault:
                 return str(fault)
+            await part.give_back()
             await asyncio.sleep(self.silent_s / CHECKS_PER_SILENCE)
 
     async def _bring_back(self) -> None:

@@ -1,6 +1,6 @@
 """Calls to one slice on this host whose tensors do not go over the wire.
 
-A slice has one region at a time, as large as its largest call so far and no larger than the limit;
+A slice has one region at a time, as large as its largest call of late and no larger than the limit;
 what does not fit goes over the wire, and so do small calls, which gain nothing. How large a model's
 outputs will be must be said beforehand: they are as large as the last time that inputs of the same
 shapes were given. A model that does not keep to that gets its outputs over the wire from then on.
@@ -29,6 +29,8 @@ WORTH_IT_BYTES = 2**16
 MOST_RETIRED = 4
 MOST_SHAPES = 256
 REGISTER_S = 10.0
+FADING = 8
+"""After five looks, a call counts for half of what it needed."""
 PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """What a server that is being started, or has much to do, answers with."""
 
@@ -49,6 +51,8 @@ class SharedMemory:
         self._made = 0
         self._region: SharedRegion | None = None
         self._in_use = False
+        self._most_bytes = 0
+        """What the largest call needed; less with every look at it."""
         self._retired: list[str] = []
         self._expected: dict[Shapes, dict[str, int]] = {}
         """Bytes per job of each output, by the shapes of the inputs; 0 for those on the wire."""
@@ -67,6 +71,7 @@ class SharedMemory:
         if needed < WORTH_IT_BYTES or self._in_use:
             return None
         self._in_use = True
+        self._most_bytes = max(self._most_bytes, needed)
         try:
             region = await self._region_of(server, needed)
             if region is None:
@@ -103,6 +108,18 @@ class SharedMemory:
         outputs = outputs_of(answer, found)
         self._learn(shapes, inputs[0].shape[0], outputs)
         return outputs
+
+    async def give_back(self, server: Any) -> None:
+        """Let go of a region that is much larger than calls have needed since the last looks."""
+        region = self._region
+        if region is not None and not self._in_use and size_for(self._most_bytes) < region.size:
+            self._in_use = True  # calls go over the wire meanwhile
+            try:
+                self._retire()
+                await self._unregister_retired(server)
+            finally:
+                self._in_use = False
+        self._most_bytes -= self._most_bytes // FADING
 
     def close(self) -> None:
         """The server is gone, or will not be called again."""

@@ -72,6 +72,21 @@ def move(file: Path, to: Path) -> None:
     file.rename(to)
 
 
+async def test_memory_shared_with_slices_is_looked_at_while_they_are_watched() -> None:
+    # attack: B3
+    looks = 0
+
+    class Noting(SliceClient):
+        async def give_back(self) -> None:
+            nonlocal looks
+            looks += 1
+
+    async with emulated_server(0) as server:
+        found = SliceSet(slices=[Noting(server.address)], memories_mb=(1000,))
+        async with watched(found, 0.1):
+            await until(lambda: looks > 2)
+
+
 async def test_somebody_elses_server_is_waited_for_and_says_what_it_has() -> None:
     async with emulated_server(0) as first, emulated_server(1) as second:
         slices = [SliceClient(first.address), SliceClient(second.address)]

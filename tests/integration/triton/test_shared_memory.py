@@ -82,6 +82,27 @@ async def test_shared_region_serves_all_calls_that_fit_and_grows_with_them(share
     assert shared.regions() == ["-2"]
 
 
+async def test_region_much_larger_than_calls_need_is_given_back_after_some_looks(
+    shared: Shared,
+) -> None:
+    # attack: B3
+    await shared.call(1, 6 * SMALLEST)
+    looks = 0
+    while shared.regions() == ["-1"]:
+        await shared.call(1)
+        await shared.part.give_back()
+        looks += 1
+    assert (shared.regions(), 2 < looks < 10) == ([], True)
+    known = await shared.part._triton.SystemSharedMemoryStatus(
+        service_pb2.SystemSharedMemoryStatusRequest()
+    )
+    assert [name for name in known.regions if name.startswith(shared.name)] == []
+    for _ in range(4):
+        assert len(await shared.call(1)) == SIZE
+        await shared.part.give_back()
+        assert shared.regions() == ["-2"]
+
+
 async def test_small_calls_go_over_the_wire(shared: Shared) -> None:
     assert len(await shared.call(1, 1000)) == 1000
     assert shared.regions() == []
