@@ -16,6 +16,7 @@ from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.model import with_tasks
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Profile
+from esg.core.catalog.slice_kinds import USUAL
 from esg.errors import Rejected
 from esg.units import to_ms, to_usd
 
@@ -55,7 +56,8 @@ def show(
       esg profile show segmentation --all --batch 4 --vgpus 1
       esg profile show depth --json | jq '.rows | length'
     """
-    known = with_tasks(read_catalog(catalog), tasks).function(function)
+    whole = with_tasks(read_catalog(catalog), tasks)
+    known = whole.function(function)
     chosen = known.profile
     wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
     rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
@@ -67,7 +69,7 @@ def show(
     of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
     why = " (the Pareto-optimal ones; --all shows the rest)" if len(shown) < len(rows) else ""
     screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
-    screen.print(_table(chosen, shown))
+    screen.print(_table(chosen, shown, whole.kinds[USUAL].name))
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
     for note in handled_notes([known]):
         screen.print(note)
@@ -127,7 +129,7 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
     }
 
 
-def _table(profile: Profile, rows: list[int]) -> Table:
+def _table(profile: Profile, rows: list[int], usual: str) -> Table:
     times_us, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
     fastest = min(rows, key=lambda row: (times_us[row], costs[row]))
     cheapest = min(rows, key=lambda row: (costs[row], times_us[row]))
@@ -136,13 +138,16 @@ def _table(profile: Profile, rows: list[int]) -> Table:
     if not any(parts["after\nms"]):
         del parts["after\nms"]  # a model says nothing of it
     headings = ("time\nms", *parts, "USD per\n1k tasks", "USD per\n1k jobs")
-    for heading in ("batch", "vCPUs", "vGPUs", *headings):
+    several = any(profile.configs[row].kind for row in rows)
+    kind = ("kind",) if several else ()
+    for heading in ("batch", "vCPUs", "vGPUs", *kind, *headings):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     for row in rows:
         marks = ["fastest"] * (row == fastest) + ["cheapest per job"] * (row == cheapest)
         table.add_row(
-            *map(str, profile.configs[row]),
+            *map(str, profile.configs[row][:3]),
+            *([profile.configs[row].kind or usual] if several else ()),
             ms_text(times_us[row]),
             *(ms_text(part_us[row]) for part_us in parts.values()),
             job_cost_text(int(profile.task_cost_pusd[row])),
