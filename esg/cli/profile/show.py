@@ -13,11 +13,13 @@ from esg.console.formatting import job_cost_text, ms_text
 from esg.console.handled import handled_notes
 from esg.console.options import AsJson, Tasks, at_least
 from esg.console.terminal import open_table, print_json, terminal
-from esg.core.catalog.model import with_tasks
+from esg.core.catalog.model import Catalog, with_tasks
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Profile
 from esg.core.catalog.slice_kinds import USUAL
+from esg.core.catalog.unplanned import real_name
 from esg.errors import Rejected
+from esg.suggest import did_you_mean
 from esg.units import to_ms, to_usd
 
 
@@ -37,6 +39,10 @@ def show(
         int | None,
         typer.Option(metavar="N", callback=at_least(1), help="Only configs with this many vGPUs."),
     ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Only configs on slices of this kind, as in 3g.40gb."),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="All configs, not only the Pareto-optimal ones.")
     ] = False,
@@ -53,12 +59,12 @@ def show(
     \b
     Examples:
       esg profile show segmentation
-      esg profile show segmentation --all --batch 4 --vgpus 1
+      esg profile show segmentation --all --batch 4 --vgpus 1 --kind 1g.10gb
       esg profile show depth --json | jq '.rows | length'
     """
     whole = with_tasks(read_catalog(catalog), tasks)
     known = whole.function(function)
-    chosen = known.profile
+    chosen = known.profile if kind is None else _on_kind(known.profile, kind, whole)
     wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
     rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
     if as_json:
@@ -77,6 +83,13 @@ def show(
     for line in re.split(r"; (?=[\w-]+: )", chosen.provenance):
         told = fill(line, screen.width, initial_indent="  ", subsequent_indent="    ")
         screen.print(told, soft_wrap=True)
+
+
+def _on_kind(profile: Profile, kind: str, whole: Catalog) -> Profile:
+    names = {real_name(whole, known): known for known in profile.kinds}
+    if kind not in names:
+        raise Rejected(f"--kind: {did_you_mean('kind of slices', kind, names)}")
+    return profile.on_kinds([names[kind]])
 
 
 def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:

@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.slice_kinds import USUAL
 from tests.component.cli.conftest import Run
+from tests.component.cli.test_refusals import assert_refused
 from tests.support.integration_catalog import write_catalog
 
 
@@ -14,7 +16,7 @@ def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> Non
     rows = document["rows"]
     assert (document["function"], document["relative_std"]) == ("depth", profile.relative_std)
     assert document["provenance"] == profile.provenance
-    assert [(r["batch"], r["vcpus"], r["vgpus"]) for r in rows] == list(profile.configs)
+    assert [(r["batch"], r["vcpus"], r["vgpus"], r["kind"]) for r in rows] == list(profile.configs)
     assert [r["time_ms"] * 1000 for r in rows] == pytest.approx(profile.time_us.tolist())
     assert [r["slices_ms"] * 1000 for r in rows] == pytest.approx(profile.slices_us.tolist())
     assert {r["after_ms"] for r in rows} == {0}
@@ -24,10 +26,12 @@ def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> Non
 
 
 def test_the_rows_can_be_narrowed(esg: Run) -> None:
-    ran = esg("profile", "show", "depth", "--json", "--batch", 4, "--vgpus", 2)
+    ran = esg("profile", "show", "depth", "--json", "--batch", 4, "--vgpus", 2, "--kind", "1g.10gb")
     rows = json.loads(ran.out)["rows"]
     assert {(row["batch"], row["vgpus"]) for row in rows} == {(4, 2)}
     assert [row["vcpus"] for row in rows] == [1, 2, 3, 4, 6, 8, 12, 16]
+    ran = esg("profile", "show", "depth", "--kind", "9g.90gb")
+    assert_refused(ran, "--kind: unknown kind of slices '9g.90gb'; ...")
 
 
 def test_the_table_marks_the_fastest_and_the_cheapest(esg: Run) -> None:
@@ -41,20 +45,29 @@ def test_the_table_marks_the_fastest_and_the_cheapest(esg: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+def test_kinds_are_told_where_there_are_several(esg: Run) -> None:
+    several = esg("profile", "show", "depth", "--batch", 1).out
+    assert "kind" in several.splitlines()[3]
+    assert "7g.80gb" in several
+    one = esg("profile", "show", "depth", "--batch", 1, "--kind", "1g.10gb").out
+    assert "kind" not in one.splitlines()[3]
+
+
 def test_only_configs_that_no_other_one_beats_are_shown_unless_all_are_asked_for(
     esg: Run,
 ) -> None:
-    profile = load_catalog().function("depth").profile
+    profile = load_catalog().function("depth").profile.on_kinds([USUAL])
     figures = list(zip(profile.time_us.tolist(), profile.job_cost_pusd.tolist(), strict=True))
     best = {
         config
         for config, (time, cost) in zip(profile.configs, figures, strict=True)
         if not any(t <= time and c <= cost and (t, c) != (time, cost) for t, c in figures)
     }
-    rows = configs(esg("profile", "show", "depth").out)
-    assert set(rows) == best
+    usual = ("profile", "show", "depth", "--kind", "1g.10gb")
+    rows = configs(esg(*usual).out)
+    assert set(rows) == {config[:3] for config in best}
     assert 2 <= len(rows) < len(profile.configs)
-    assert configs(esg("profile", "show", "depth", "--all").out) == list(profile.configs)
+    assert configs(esg(*usual, "--all").out) == [config[:3] for config in profile.configs]
 
 
 def test_a_table_says_what_of_the_time_is_spent_on_the_slices_and_after(
