@@ -39,8 +39,9 @@ class ToldSlices:
     def of_mesh(settings: Mapping[str, Mapping[str, Any]], nodes: int) -> "ToldSlices":
         """Of one that runs, by its settings; what cannot be found out any more is left out."""
         try:
-            common = CommonSettings(**settings["common"])
-            return ToldSlices.of(InvokerSettings(**settings["invoker"]), load(common), nodes)
+            common = CommonSettings(**settings.get("common", {}))
+            own = InvokerSettings(**settings.get("invoker", {}))
+            return ToldSlices.of(own, load(common), nodes)
         except (Rejected, OSError):
             return ToldSlices({}, [])
 

@@ -19,6 +19,7 @@ from esg.cli.bringup import preflight, up_options
 from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
 from esg.cli.bringup.up_options import UpOptions
+from esg.core.catalog.shipped import CPU, SHIPPED
 from esg.invoker.slices.gpus import _no_driver
 from esg.local.machine import Machine
 from esg.local.options import Chosen, MeshOptions
@@ -460,9 +461,18 @@ def test_real_slices_have_a_node_and_its_process_alone(
 ) -> None:
     monkeypatch.setattr(bringup_up, "check_slices", lambda chosen: None)
     monkeypatch.setenv("ESG_INVOKER_SLICES", "cpu:2")
-    assert esg("up").out == ""
+    said = esg("up")
+    assert said.out.startswith("starting 2 Triton servers without a GPU, with the catalog cpu: its")
+    assert said.err == ""
     mesh = asked.pop()
     assert (mesh.nodes, mesh.nodes_per_process, mesh.usual) == (1, 1, {})
+    assert mesh.catalog == SHIPPED[CPU]
+    said = esg("up", "--catalog", "default")
+    assert said.out == ""
+    assert said.err.startswith(
+        "warning: nothing is planned on cpu-1: no profile; measure with: esg"
+    )
+    assert asked.pop().catalog == SHIPPED["default"]
     words = "only nodes with emulated slices can share a process..."
     assert_refused(esg("up", "--nodes", 2, "--nodes-per-process", 2), words)
 
