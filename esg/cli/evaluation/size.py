@@ -140,9 +140,9 @@ def size(
     Examples:
       esg size --rate heavy --setting relaxed
       esg size --rate 40/s --slo-scale 0.7 --tasks phased --gpu h100-80gb
-      esg size --rate heavy --gpus-per-node 4 --vcpus 32-128 --gpu-usd-per-hour 2.5
+      esg size --rate heavy --gpus-per-node 4 --vcpus 32-128
       esg size --trace esg/workload/day.csv --start-minute 600 --layouts 7x1g.10gb
-      esg size --rate 120/s --poisson --hit-rate 99.9% --out fleet --html size.html
+      esg size --rate 120/s --hit-rate 99.9% --out fleet --html size.html
     """
     all_different({"--catalog": catalog, "--html": html})
     known = read_catalog(catalog)

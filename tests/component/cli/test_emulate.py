@@ -41,6 +41,7 @@ def test_the_document_has_all_that_was_promised(esg: Run) -> None:
     assert found["seeds"] == [0]
     assert 0.1 < found["limits"]["cost_usd_per_1k_requests"] < 0.3
     assert 0.9 < found["limits"]["slo_hit_rate"] <= 1
+    assert found["limits"]["possible_at_this_load"] == 1
     (esg_result,) = found["results"]
     assert esg_result["policy"] == "esg"
     assert esg_result["requests"] == 1000
