@@ -19,6 +19,8 @@ AWKWARD_TEXTS = [
     "resize",
     "detect",
     "depth",
+    "3g.40gb",
+    "cpu-2",
     "../../etc/passwd",
     "a/b",
     "a~b",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from esg.controller.convert import application_from_wire, result_to_wire
 from esg.controller.durability.recovery import deciding
 from esg.core.catalog.phases import Phases
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -63,11 +64,12 @@ from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wi
 from tests.fuzz.budget import fuzzed, within_bounds
 from tests.fuzz.messages import AWKWARD_NUMBERS, any_message, texts
 from tests.support.node import answer
-from tests.support.small_catalog import SMALL, in_phases
+from tests.support.small_catalog import CPU, LARGE, MIXED, SMALL, in_phases
 
 NODE = "n0"
 FUNCTIONS = sorted(SMALL.functions)
-CATALOGS = {"joint": SMALL, "phased": in_phases(SMALL)}
+CATALOGS = {"joint": MIXED, "phased": in_phases(MIXED)}
+"""`of-somebody` is a kind that they do not know."""
 LATER_US = st.sampled_from([0, 1, 10**4, 10**6, 10**9, 2**45])
 TIMES_US = st.sampled_from([0, 1, 10**5, 10**9, LONGEST_TASK_US])
 
@@ -182,9 +184,13 @@ def ending(
 
 
 def joining(
-    vcpus: int, memory_mb: int, latest_task: int, running: tuple[RunningTask, ...] = ()
+    vcpus: int,
+    memory_mb: int,
+    latest_task: int,
+    running: tuple[RunningTask, ...] = (),
+    kinds: tuple[str, ...] = (USUAL, USUAL, LARGE),
 ) -> Event:
-    slices = tuple(SliceInventory(memory_mb=memory_mb) for _ in range(3))
+    slices = tuple(SliceInventory(memory_mb=memory_mb, kind=kind) for kind in kinds)
     return InvokerJoined(
         invoker=NODE, vcpus=vcpus, slices=slices, running=running, latest_task=latest_task
     )
@@ -239,6 +245,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
         st.sampled_from([0, 4, MOST_VCPUS]),
         st.sampled_from([0, 1000, MOST_SLICE_MB]),
         st.sampled_from([0, 7, LAST_TASK]),
+        kinds=st.tuples(*[st.sampled_from([USUAL, LARGE, CPU, "of-somebody"])] * 3),
     ).map(known),
     st.builds(
         InstanceReady,

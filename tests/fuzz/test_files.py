@@ -63,6 +63,18 @@ function = "depth"
 function = "label"
 after = ["a"]
 """
+SEVERAL_KINDS = CATALOG.replace(
+    b"nodes = 2\nvcpus = 4\nvgpus = 2\nslice_memory_mb = 1000\n",
+    b"""kind = "1g.10gb"
+classes = [
+    { count = 2, vcpus = 4, slices = "2x1g.10gb" },
+    { count = 1, vcpus = 8, slices = "3g.40gb + gpu-L4 + 1" },
+]
+[kinds]
+"3g.40gb" = {}
+gpu-L4 = { memory_mb = 24_000, usd_per_hour = 0.8 }
+""",
+)
 EMULATE = LazyCommand("emulate", "esg.cli.evaluation.emulate:emulate", "")
 GRID = b"""
 policy = ["esg", "apex"]
@@ -121,6 +133,12 @@ cpu_share = 0.2
 parallel_fraction = 0.9
 gpu_fixed_share = 0.3
 relative_std = 0.02
+[model.kinds."3g.40gb"]
+vgpus = [1, 2]
+speedup = 2.5
+[model.kinds.gpu-L4]
+gpu_growth = { 1 = 0.4, 2 = 0.5, 4 = 0.8 }
+max_portion = 4
 [grid]
 batch = [1, 2, 4]
 vcpus = [1, 2]
@@ -144,6 +162,7 @@ batch,vcpus,vgpus,time_ms,slices_ms,after_ms
 2,1,1,oom,,
 4, 2, 2, 120.5, 90, 10.25
 """
+TABLE_OF_KINDS = b"batch,vcpus,vgpus,time_ms,kind\n1,1,1,80,\n1,1,1,30,3g.40gb\n2,1,1,oom,gpu-L4\n"
 SETTINGS = b"""
 [common]
 time_scale = 0.5
@@ -206,6 +225,8 @@ def good() -> dict[str, bytes]:
 def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
     """Otherwise every example would fail early, and nothing be found."""
     assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
+    (folder / "k").write_bytes(SEVERAL_KINDS)
+    assert len(load_catalog(folder / "k").functions["depth"].profile.kinds) == 3
     (folder / "e").write_bytes(EXTENDING)
     assert "pair" in load_catalog(folder / "e").applications
     assert [told.name for told in read_applications(folder / "catalog.toml")] == ["pair", "fork"]
@@ -224,7 +245,7 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
 
 
 @fuzzed()
-@given(spoilt([CATALOG, EXTENDING, DEFAULT.read_bytes()]))
+@given(spoilt([CATALOG, SEVERAL_KINDS, EXTENDING, DEFAULT.read_bytes()]))
 def test_a_catalog(folder: Path, content: bytes) -> None:
     (folder / "spoilt.toml").write_bytes(content)
     gives_a_value_or_is_refused(lambda: load_catalog(folder / "spoilt.toml"))
@@ -255,7 +276,7 @@ def test_a_profile(folder: Path, content: bytes) -> None:
 
 
 @fuzzed()
-@given(spoilt([TABLE]))
+@given(spoilt([TABLE, TABLE_OF_KINDS]))
 def test_a_table_of_measured_times(folder: Path, content: bytes) -> None:
     (folder / "table.csv").write_bytes(content)
     try:

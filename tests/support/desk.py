@@ -309,7 +309,7 @@ def start(
     queue: str,
     *jobs: str | Some,
     on: str = "i0",
-    config: tuple[int, int, int] | None = None,
+    config: tuple[int, int, int] | Config | None = None,
     **more: Any,
 ) -> Some:
     """Without a config, it is the minimum config for as many jobs as there are."""

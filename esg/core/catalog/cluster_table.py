@@ -76,8 +76,9 @@ def cluster_table(fields: TomlFields, kinds: Mapping[str, SliceKind]) -> Cluster
 
 
 def _class(fields: TomlFields, kinds: Mapping[str, SliceKind]) -> NodeClass:
+    said = fields.text("slices")
     try:
-        slices = parse_layout(fields.text("slices"), kinds)
+        slices = parse_layout(said, kinds)
     except Rejected as error:
         raise fields.error("slices", str(error)) from None
     count, vcpus = fields.integer("count", minimum=1), fields.integer("vcpus", minimum=1)

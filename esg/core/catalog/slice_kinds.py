@@ -119,7 +119,9 @@ def layout_parts(text: str) -> list[tuple[int, str]]:
             continue
         match = _PART.fullmatch(part)
         if match is None:
-            raise Rejected(f"{text!r}: {said!r} is no number of slices, as in 2x3g.40gb")
+            raise Rejected(
+                f"{shortened(text)!r}: {shortened(said)!r} is no number of slices, as in 2x3g.40gb"
+            )
         found.append((int(match["count"] or 1), match["name"]))
     return found
 
@@ -138,13 +140,13 @@ def parse_layout(text: str, kinds: Mapping[str, SliceKind]) -> tuple[str, ...]:
     found: list[str] = []
     for count, said in layout_parts(text):
         if not said and usual is None:
-            raise Rejected(f"{text!r}: say which kind of slices; known: {known}")
+            raise Rejected(f"{shortened(text)!r}: say which kind of slices; known: {known}")
         name = said or usual or ""
         if name not in known:
-            raise Rejected(f"{text!r}: {did_you_mean('kind of slices', name, known)}")
+            raise Rejected(f"{shortened(text)!r}: {did_you_mean('kind of slices', name, known)}")
         found += [USUAL if name == usual else name] * count
     if not 1 <= len(found) <= MOST_SLICES:
-        raise Rejected(f"{text!r}: {len(found)} slices; a node has 1 to {MOST_SLICES}")
+        raise Rejected(f"{shortened(text)!r}: {len(found)} slices; a node has 1 to {MOST_SLICES}")
     return tuple(found)
 
 
