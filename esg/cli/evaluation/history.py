@@ -1,6 +1,6 @@
 """`esg replay` and `esg what-if`: a journal lived through again."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -111,15 +111,14 @@ def what_if(
     given = given_of_scenario(changes)
     here = replace(known, cluster=recorded.cluster)
     changed = cluster_of_scenario(given, changes.layout, here) | given
-    scenario = replace(recorded, classes=(), policy=policies[0])
-    scenario = replace(scenario, **changed)
+    scenario = replace(recorded, **{"classes": (), "policy": policies[0]} | changed)
     options = [f"--{name}" for name in ("k", "engine") if name in given]
     not_too_large(scenario.nodes, scenario.vgpus)
     note_what_has_no_effect(options, policies, scenario)
     replayed, wall_s = replayed_strictly(journal, known)
     study = PolicyStudy(
         catalog=known,
-        scenario=_still_learnt(known, scenario, policies, given),
+        scenario=_still_learnt(known, recorded, scenario, policies),
         policies=policies,
         seeds=[scenario.seed],
         load=Recorded(journal=journal, keep_slos=changes.slo_scale is None),
@@ -162,12 +161,12 @@ def replayed_strictly(journal: Path, catalog: Catalog) -> tuple[Replayed, float]
 
 
 def _still_learnt(
-    catalog: Catalog, scenario: Scenario, policies: Sequence[str], changes: Container[str]
+    catalog: Catalog, recorded: Scenario, scenario: Scenario, policies: Sequence[str]
 ) -> Scenario:
     """The scenario without what the journal's policy had learnt, unless that is for the same SLOs,
     and for nodes of that size."""
     anew = replace(scenario, trained={})
-    if any(name in changes for name in ("vcpus", "vgpus", "slo_scale", "tasks")):
+    if _learnt_for(recorded) != _learnt_for(scenario):
         return anew
     seen = applied(catalog, scenario)
     try:
@@ -177,6 +176,11 @@ def _still_learnt(
     except Rejected:  # it is larger than the nodes, say
         return anew
     return scenario
+
+
+def _learnt_for(scenario: Scenario) -> tuple[object, ...]:
+    nodes = {(one.vcpus, one.slices) for one in scenario.cluster.classes}
+    return nodes, scenario.slo_scale, scenario.tasks
 
 
 def _unanswered(replayed: Replayed) -> str:

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from esg.core.catalog.model import Catalog
 from esg.core.catalog.slice_kinds import USUAL
+
+if TYPE_CHECKING:  # who shows what a mesh says of it needs no numpy
+    from esg.core.catalog.model import Catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +25,13 @@ class Unplanned:
         return bool(self.unprofiled or self.too_large)
 
 
-def unplanned(catalog: Catalog, kinds: Iterable[str]) -> list[Unplanned]:
+def unplanned(catalog: "Catalog", kinds: Iterable[str]) -> list[Unplanned]:
     """Of each of these kinds, in order, if anything is planned on none of its slices."""
     found = [planned_on(catalog, kind) for kind in dict.fromkeys(kinds)]
     return [each for each in found if each]
 
 
-def planned_on(catalog: Catalog, kind: str) -> Unplanned:
+def planned_on(catalog: "Catalog", kind: str) -> Unplanned:
     """What is not planned on slices of a kind, if there is anything."""
     known, functions = catalog.kinds.get(kind), catalog.functions
     unprofiled = tuple(name for name, f in functions.items() if kind not in f.profile.kinds)
@@ -45,6 +48,6 @@ def planned_on(catalog: Catalog, kind: str) -> Unplanned:
     )
 
 
-def real_name(catalog: Catalog, kind: str) -> str:
+def real_name(catalog: "Catalog", kind: str) -> str:
     """What a kind is called where it is not a config's; empty for usual slices of no name."""
     return catalog.kinds[kind].name if kind == USUAL else kind

@@ -97,9 +97,9 @@ def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) ->
     ("size", "vcpus", "vgpus"),
     [
         ("--vcpus 2 --vgpus 2", 2, 2),
-        ("--vcpus 4 --slices cpu:1", 4, 1),
-        ("--vcpus 4 --slices gpu0:8001,gpu0:8011", 4, 2),
-        ("--vcpus 2 --slices mig", 2, 7),
+        ("--vcpus 4 --slices cpu:1", 2, 1),  # the catalog of such slices has no larger configs
+        ("--vcpus 4 --slices 1g.10gb@gpu0:8001,1g.10gb@gpu0:8011", 4, 2),
+        ("--vcpus 4 --slices emulated:4g.40gb+3g.40gb", 4, 1),
     ],
 )
 def test_configs_that_a_mesh_learns_fit_its_nodes(
