@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, OnKinds, Stage, on_its_cluster
+from esg.core.catalog.model import Application, Stage
+from esg.core.catalog.on_kinds import OnKinds, on_its_cluster
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import USUAL
