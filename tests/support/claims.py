@@ -7,6 +7,7 @@ import pytest
 
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.catalog.shipped import DEFAULT
 from esg.emulator.reproduce.claims.claim import Claim
 from esg.emulator.reproduce.experiments import (
@@ -26,7 +27,7 @@ HITS = "slo_hit_rate"
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return load_catalog(DEFAULT)
+    return on_its_cluster(load_catalog(DEFAULT))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from esg.console.options import AsJson, at_least
 from esg.console.progress import progress_bar
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.metrics import CAPTION, shown_percent
 from esg.core.policies.settings import Trained
 from esg.emulator.reproduce.claims.claim import Claim
@@ -110,7 +111,7 @@ def _command(*, quick: bool, requests: int | None, seeds: int | None) -> str:
 
 
 def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Study:
-    catalog = read_catalog(None)
+    catalog = on_its_cluster(read_catalog(None))
     courses = len(SETTINGS) * len(catalog.applications)
     with progress_bar("training Aquatope", courses, shown=shown) as advance:
         plan = StudyPlan.of(catalog, size, _training(advance, workers or usable_cores()))

@@ -112,10 +112,10 @@ def test_plans_are_made_anew_when_the_first_node_with_other_slices_joins(desk: D
 
 
 def test_plans_are_made_anew_when_the_last_node_with_such_slices_is_lost(desk: Desk) -> None:
-    desk.at(0, joined("i0", USUAL), joined("i1", LARGE), joined("i2", LARGE))
+    desk.at(0, joined("i0", USUAL, USUAL), joined("i1", LARGE), joined("i2", LARGE))
     desk.at(1, lost("i1"))
     assert planned(desk, "detect") == (USUAL, LARGE)
-    desk.at(2, arrived("r1", slo_us=ms(90)))
+    desk.at(2, arrived("r1", slo_us=ms(60)))
     assert [order.invoker for order in started(desk.new_orders)] == ["i2"]
     desk.at(3, lost("i2"))
     assert planned(desk, "detect") == (USUAL,)

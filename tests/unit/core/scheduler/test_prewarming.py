@@ -28,7 +28,7 @@ from tests.support.desk import (
 # Making room.
 
 
-def test_a_cold_start_on_a_full_slice_drops_the_least_recently_used_model_first(
+def test_a_cold_start_on_a_full_slice_drops_the_model_that_is_soonest_loaded_again(
     desk: Desk,
 ) -> None:
     desk.at(ms(0), joined("i0", vgpus=1))
@@ -37,7 +37,7 @@ def test_a_cold_start_on_a_full_slice_drops_the_least_recently_used_model_first(
     desk.at(ms(113), arrived("r3", "thumb")).at(ms(123), finished("t3"))  # resize again
     desk.at(ms(124), arrived("r4", "map"))
     assert desk.new_orders == [
-        drop("detect"),
+        drop("resize"),
         start("t4", "map/depth", "r4", config=(1, 4, 1), slices=(0,)),
     ]
 
