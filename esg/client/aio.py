@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import grpc
 
@@ -24,7 +24,7 @@ from esg.client.calls import Calls
 from esg.client.credentials import GATEWAY, Credentials
 from esg.client.errors import ClientError, refused_as_misconfigured
 from esg.client.gateways import Gateways
-from esg.client.payloads import sent
+from esg.client.payloads import Payload, sent
 from esg.client.results import Progress, RequestState, Result, news_of, state_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
@@ -33,9 +33,6 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.status import ServerError, Unavailable
-
-if TYPE_CHECKING:
-    from esg.client.payloads import Payload
 
 
 class AsyncClient:
@@ -97,7 +94,7 @@ class AsyncClient:
     async def submit(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -143,7 +140,7 @@ class AsyncClient:
     async def submit_async(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,

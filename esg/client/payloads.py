@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.generic]
-    Payload = bytes | Array | Mapping[str, Any]
-    Content = bytes | Array
+else:
+    Array = Any
+
+Payload = bytes | Array | Mapping[str, Any]
+Content = bytes | Array
 
 _DATATYPES = {
     "bool": "BOOL",

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import grpc
 
@@ -22,7 +22,7 @@ from esg.client.calls import Calls, reply_result
 from esg.client.closing import client_closed
 from esg.client.errors import ClientError
 from esg.client.loop_thread import LoopThread
-from esg.client.payloads import sent
+from esg.client.payloads import Payload, sent
 from esg.client.results import Result
 from esg.client.retries import Patience
 from esg.client.submission import SubmitOptions, submit_request
@@ -30,9 +30,6 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.chunks import PIECE_BYTES, grouped
 from esg.runtime.rpc.status import InvalidRequest, Unavailable, refusal_error
-
-if TYPE_CHECKING:
-    from esg.client.payloads import Payload
 
 GOODBYE_S = 5.0
 """How long the gateway may take to end a stream, once everything is answered."""
@@ -99,7 +96,7 @@ class RequestStream:
     def submit(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -290,7 +287,7 @@ class SyncRequestStream:
     def submit(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,

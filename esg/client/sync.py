@@ -8,19 +8,17 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from esg.client.aio import AsyncClient
 from esg.client.applications import ApplicationInfo, LateRequestsName, PipelineStage
 from esg.client.credentials import Credentials
 from esg.client.loop_thread import LoopThread
+from esg.client.payloads import Payload
 from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream, SyncRequestStream
 from esg.core.catalog.late_requests import LateRequests
-
-if TYPE_CHECKING:
-    from esg.client.payloads import Payload
 
 LAST_WORDS_S = 5.0
 """How long those who wait in other threads may take to hear that the client is closed."""
@@ -87,7 +85,7 @@ class Client:
     def submit(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
@@ -134,7 +132,7 @@ class Client:
     def submit_async(
         self,
         application: str,
-        payload: "Payload",
+        payload: Payload,
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,

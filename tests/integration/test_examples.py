@@ -90,5 +90,6 @@ def test_the_programs_of_the_page_about_clients_run(
     program = programs(ROOT / "docs" / "client.md")[number]
     assert DEFAULT_GATEWAY in program
     own = program.replace(DEFAULT_GATEWAY, mesh.gateway)
-    own = own.replace("image-classification", "photo")  # what the tests' catalog has
+    # what the tests' catalog has: an application that takes a picture's bytes for any others
+    own = own.replace("image-classification", "photo").replace("pixels, slo_ms", "bytes(9), slo_ms")
     assert run(["python", "-c", own], folder, environ)

@@ -90,7 +90,7 @@ def test_loadgen_refuses_in_one_line(load: Run, line: str, words: str) -> None:
 
 def test_a_catalog_that_is_wrong_is_named(esg: Run, tmp_path: Path) -> None:
     path = tmp_path / "catalog.toml"
-    path.write_text("[cluster]\nnodes = 0\n")
+    path.write_text("[cluster]\nnodes = 0\nslice_memory_mb = 1000\n")
     assert_refused(esg("apps", "--catalog", path), f"{path}: cluster.nodes: is 0; ...")
     path.write_bytes(b"\xff\xfe")
     assert_refused(esg("apps", "--catalog", path), f"{path}: ...")

@@ -66,7 +66,7 @@ def test_outputs_are_written_and_the_document_says_where(
     assert (ran.code, ran.err) == (0, "")
     one, two = json.loads(ran.out)["requests"]
     assert (one["file"], one["outcome"], one["slo_met"]) == (str(photos[0]), "done", True)
-    assert one["stages"][0]["config"] == {"batch": 1, "vcpus": 2, "vgpus": 1}
+    assert one["stages"][0]["config"] == {"batch": 1, "vcpus": 2, "vgpus": 1, "kind": ""}
     assert one["outputs"]["second"]["bytes"] == 3
     assert Path(one["outputs"]["second"]["file"]).read_bytes() == b"cba"
     assert Path(two["outputs"]["second"]["file"]).read_bytes() == b"gfed"

@@ -57,7 +57,7 @@ def test_both_variants_of_a_model_can_take_each_others_place(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_of_any_profiled_size_can_be_one_call(name: str) -> None:
-    largest = max(batch for batch, _, _ in load_catalog().functions[name].profile.configs)
+    largest = load_catalog().functions[name].profile.max_batch
     assert config(name, "cpu").max_batch_size >= largest
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from esg.client import AsyncClient, Outcome
-from esg.core.catalog.shipped import DEFAULT
+from esg.core.catalog.shipped import SHIPPED
 from esg.functions.pictures import decoded, notes_of
 from esg.local.supervisor import Mesh, MeshOptions
 from tests.support.examples import write_files
@@ -64,7 +64,7 @@ def assert_cut_out(content: bytes) -> None:
 async def test_every_function_does_what_its_name_says() -> None:
     photo = small_photo()
     expanded, near, cut = await all_outputs(
-        DEFAULT,
+        SHIPPED["cpu"],
         ["expanded-image-classification", "depth-recognition", "background-elimination"],
         photo,
     )

@@ -82,7 +82,7 @@ async def test_memory_shared_with_slices_is_looked_at_while_they_are_watched() -
             looks += 1
 
     async with emulated_server(0) as server:
-        found = SliceSet(slices=[Noting(server.address)], memories_mb=(1000,))
+        found = SliceSet(slices=[Noting(server.address)], memories_mb=(1000,), kinds=("",))
         async with watched(found, 0.1):
             await until(lambda: looks > 2)
 
