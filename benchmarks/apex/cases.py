@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -177,20 +177,7 @@ def phases_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
     """Tasks in phases beside joint ones: in the three settings, and ever closer to capacity."""
     rows = [(name, s.slo_scale, s.rate) for name, s in SETTINGS.items()]
     rows += [(f"load {load:.0%}", 1.2, f"{load * CAPACITY_PER_S:.1f}/s") for load in HIGH_LOADS]
-    for row, slo_scale, rate in rows:
-        for policy in ("esg", "apex"):
-            for tasks in TaskMode:
-                for seed in seeds:
-                    yield Run(
-                        table="phases",
-                        row=row,
-                        policy=policy,
-                        seed=seed,
-                        requests=requests,
-                        slo_scale=slo_scale,
-                        rate=rate,
-                        tasks=tasks,
-                    )
+    return _in_both_modes("phases", rows, ("",), seeds, requests)
 
 
 def kinds_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
@@ -198,22 +185,30 @@ def kinds_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
     rows = [(name, s.slo_scale, s.rate) for name, s in SETTINGS.items()]
     rows += [("SLO 0.7 L, normal", 0.7, "normal"), ("SLO 0.5 L, normal", 0.5, "normal")]
     rows += [("load 140%", 1.2, f"{1.4 * CAPACITY_PER_S:.1f}/s")]
-    for row, slo_scale, rate in rows:
-        for policy in ("esg", "apex"):
-            for layout in ("", MIXED_LAYOUT):
-                for tasks in TaskMode:
-                    for seed in seeds:
-                        yield Run(
-                            table="kinds",
-                            row=row,
-                            policy=policy,
-                            seed=seed,
-                            requests=requests,
-                            slo_scale=slo_scale,
-                            rate=rate,
-                            tasks=tasks,
-                            layout=layout,
-                        )
+    return _in_both_modes("kinds", rows, ("", MIXED_LAYOUT), seeds, requests)
+
+
+def _in_both_modes(
+    table: str,
+    rows: Sequence[tuple[str, float, str]],
+    layouts: Sequence[str],
+    seeds: Sequence[int],
+    requests: int,
+) -> Iterator[Run]:
+    for (row, slo_scale, rate), policy, layout, tasks, seed in product(
+        rows, ("esg", "apex"), layouts, TaskMode, seeds
+    ):
+        yield Run(
+            table=table,
+            row=row,
+            policy=policy,
+            seed=seed,
+            requests=requests,
+            slo_scale=slo_scale,
+            rate=rate,
+            tasks=tasks,
+            layout=layout,
+        )
 
 
 def ablation_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
