@@ -29,6 +29,7 @@ from esg.client import AsyncClient, Exhausted, Outcome, PipelineStage, RequestSt
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, RequestArrived
@@ -170,7 +171,7 @@ async def live(seconds: float) -> list[dict[str, Any]]:
         stages = [PipelineStage(FUNCTION)]
         await client.register_application(FLOOD, stages, slo_scale=SLO_SCALE, late_requests="drop")
         await client.register_application(QUIET, stages, slo_scale=SLO_SCALE)
-        most = capacity_per_s(load_catalog())
+        most = capacity_per_s(on_its_cluster(load_catalog()))
         async with client.stream() as stream, client.stream() as other:
             calm = await asked(other, QUIET, most / TIMES, seconds)
             rows.append(calm.row("live: no flood", seconds))

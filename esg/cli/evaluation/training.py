@@ -15,6 +15,7 @@ from esg.console.options import AsJson
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.training import train as learn
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.on_kinds import on_its_cluster
 from esg.core.messages.codec import digest
 from esg.emulator.training.train import default_cache
 from esg.errors import Rejected
@@ -39,7 +40,7 @@ def train(
       esg train aquatope.json --catalog my.toml
     """
     all_different({"FILE": file, "--catalog": catalog})
-    known = read_catalog(catalog)
+    known = on_its_cluster(read_catalog(catalog))
     _keep(file, learnt_text(learn(known, shown=not as_json)))
     if as_json:
         print_json({"file": str(file), "applications": list(known.applications)})

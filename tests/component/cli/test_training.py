@@ -54,6 +54,20 @@ def test_esg_train_writes_learnt_configs_to_a_file(esg: Run, tmp_path: Path) -> 
     assert read_learnt(file) == minimum(load_catalog())
 
 
+def test_esg_train_learns_for_the_slices_that_the_cluster_has(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: set[str] = set()
+
+    def look(seen: Catalog, **_: object) -> Trained:
+        kinds.update(kind for f in seen.functions.values() for kind in f.profile.kinds)
+        return minimum(seen)
+
+    monkeypatch.setattr(console_training, "trained_configs", look)
+    assert esg("train", tmp_path / "learnt.json").code == 0
+    assert kinds == set(load_catalog().cluster.kinds())
+
+
 def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> None:
     assert_refused(esg("train", tmp_path), f"{tmp_path}: is not a regular file; name another one")
     file = tmp_path / "file"
